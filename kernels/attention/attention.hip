@@ -6,7 +6,8 @@
  *           Heads that share a key head are rows of one 16 x 16 tile, so that keys and
  *           values are read once for up to 16 heads, at decode too. Keys and values go
  *           through LDS, where rows are padded by 16 bytes to lie in different banks.
- * GEOMETRY  workgroups of four waves. A block is the positions that LDS holds at once.
+ * GEOMETRY  workgroups of four waves, of prefill for heads of 65 to 256 eight. A block is the
+ *           positions that LDS holds at once.
  *           split, and prefill for heads above 256: the waves divide the score tiles of a
  *           block (16 rows by 16 positions). If there is one tile only, they divide its
  *           sum over K (`parts`). Then eight lanes a row turn scores into weights, and
@@ -16,16 +17,19 @@
  *           finish merges the segments.
  *           prefill, for heads up to 256 (attention_rows.h): a tile of tokens, 16 rows a
  *           wave. The wave keeps scores and sums in registers; a block takes two
- *           barriers. Above 128 two waves have 16 rows together, and three barriers.
+ *           barriers. Above 128 two waves have 16 rows together, and four barriers: values
+ *           overwrite the keys in LDS, so that there is room for eight waves.
+ *           single is prefill with its scores in LDS and one token a workgroup: many sequences
+ *           of one token, as an indexer's choices are.
  *           bidirectional is prefill by rows for tokens that see later positions: a vision
  *           tower's patches see all, an image's tokens in a prompt see the whole image. Each row
- *           has its first and last position in LDS, 256 bytes more. It differs from prefill in
- *           masks only, so a row that sees no later position has the same bits.
+ *           has its first and last position in LDS, 64 bytes more a wave. It differs from
+ *           prefill in masks only, so a row that sees no later position has the same bits.
  *           tile_split (attention_tile_split.h): a tile of prefill and a segment of split. A
  *           launch of its own merges the segments of tile_split, and of split behind long caches,
  *           one row a workgroup.
- *           LDS at K = 128: 44 KiB (split; 45 fused), 37 (prefill, with 32 positions at once).
- *           At K = 256 prefill takes 58.
+ *           LDS at K = 128: 44 KiB (split; 45 fused), 54 (prefill, with 32 positions at once).
+ *           At K = 256 prefill takes 63. Two workgroups of either share a WGP.
  *           The result of a row is bit-identical in all kernels and depends on that row
  *           only. Steps and segments begin at multiples of their size. A segment is the
  *           smallest multiple of 64 positions for which 72 segments cover the row's
@@ -40,9 +44,9 @@
  *           products of 32 cycles, which is 512 cycles on four SIMDs. So 40 compute units
  *           at 2.9 GHz could process 3.7 TB/s from cache (gfx1151's memory gives 0.256;
  *           two workgroups a WGP keep 64 KiB in flight), and 96 at 2.2 GHz 6.8 TB/s.
- *           Prefill: 64 rows share a block, so 64 operations a byte of L2. prefill by rows:
- *           32 products and 355 other vector instructions for a wave and 32 positions
- *           (gfx1151, as compiled), so the matrix unit could be busy 74 % of the time.
+ *           Prefill by rows: 128 rows share a block (K = 128), or 64 (K = 256).
+ *           32 products and 323 other vector instructions for a wave and 32 positions
+ *           (gfx1151, as compiled), so the matrix unit could be busy 72 % of the time.
  *           They were 569. fmaxf quiets its operands first. Addresses were two 64-bit
  *           products. Pieces of positions that no row sees were cleared. A maximum over
  *           the positions was four exchanges between lanes, for each of eight rows.
@@ -52,7 +56,10 @@
  *           takes 8 us.
  *           Measured on an H100, heads of Qwen3.5-35B-A3B (K = 256, H = 16, G = 2).
  *           Prompts of 2,048 tokens: 121 TFLOP/s after 30,720 cached positions, 104 after
- *           none. gfx1151, predicted: 48 ms after 32,768, of it 41 to issue instructions.
+ *           none, with four waves. gfx1151, predicted: 4.9 ms a layer for 4,096 tokens. To
+ *           issue instructions takes 4.3 of it, of that 3.1 for matrix products. LDS is busy
+ *           for 2.8, and lines that L2 misses take 0.3, if workgroups that run at once share
+ *           them. If none did, they would take 2.2, and a layer 5.2.
  * TRIED     on paper: dot2 in place of tiles at decode. 150 vector instructions for two
  *           positions of 8 heads give 1.6 TB/s on gfx1151, and the bits would differ from
  *           prefill's.
@@ -86,10 +93,21 @@
  *           positions.
  *           one multiply-add a weight, score c - (maximum c - 12): where scores are 1e30,
  *           that rounds to weights without bound.
+ *           the tokens of a prompt that an indexer chooses for, by split: 33 segments a token
+ *           of 2,048 chosen positions. Predicted for gfx1151 (K = 256, H = 24, G = 2): 104 ms a
+ *           layer for 2,048 tokens, bound by latency. Work memory holds 90 tokens a launch.
  *           gfx1151, as compiled: by rows with 64 positions a step: 500 registers
  *           spilled; the steps over K without tile_pin: 300. Heads of 256 with all values
  *           of a block asked for before the scores: 3; with the next keys asked for while
- *           scores become weights: 15.
+ *           scores become weights: 15. By rows with each step loaded just before it is
+ *           multiplied: 16 to 24 registers less, but waves wait for LDS. Predicted for a
+ *           layer, with four waves: 10.7 ms instead of 9.5 (K = 256, H = 16, G = 2, 4,096
+ *           tokens), and 1.60 instead of 1.47 (K = 128, H = 32, G = 4, 2,048 tokens).
+ *           gfx1151, predicted: by rows with four waves. Then two waves are on a SIMD at
+ *           once instead of four (K = 128: three), and a block is loaded for half as many
+ *           rows: 9.5 ms instead of 5.2 (K = 256, as above), and 5.7 instead of 4.6
+ *           (K = 128, H = 32, G = 4, 4,096 tokens). Tiles of all key heads side by side in
+ *           the grid: L2 then has fewer positions of each: 5.2 instead of 4.9, and 4.6 of 4.5.
  * SEE       kernels/ops/attention_ref.c, kernels/attention/attention.def
  */
 #include "kernels/attention/attention_block.h"
@@ -246,19 +264,29 @@ void attention_merge_kernel(attention_launch a, attention_merge_launch r)
 #define TILE_SPLIT_0 attention_tile_split
 #define TILE_SPLIT_1 attention_rows_tile_split
 #define TILE_SPLIT_2 attention_rows_tile_split
-#define BIDIRECTIONAL_0(name, key, value, step, tiles)
-#define BIDIRECTIONAL_N(name, key, value, step, tiles, share) \
+/* One token a workgroup. Where prefill is not by rows, its kernel does that, too. */
+#define SINGLE_0(name, key, value, block, step, parts, is_shared)
+#define SINGLE_1(name, key, value, block, step, parts, is_shared) \
 	KERNEL(ATTENTION_WAVES * WAVE) \
+	void attention_##name##_single_kernel(attention_launch a) \
+	{ \
+		attention_prefill< \
+			attention_of<key, value, block, step, parts, is_shared, 1>>(a); \
+	}
+#define SINGLE_2 SINGLE_1
+#define BIDIRECTIONAL_0(name, key, value, step, tiles)
+#define BIDIRECTIONAL_N(name, key, value, step, waves, share) \
+	KERNEL((waves) * WAVE) \
 	void attention_##name##_bidirectional_kernel(attention_launch a) \
 	{ \
-		attention_rows<attention_rows_of<key, value, step, tiles, share, true>>(a); \
+		attention_rows<attention_rows_of<key, value, step, waves, share, true>>(a); \
 	}
 #define BIDIRECTIONAL_1(name, key, value, step, tiles) \
 	BIDIRECTIONAL_N(name, key, value, step, tiles, 1)
 #define BIDIRECTIONAL_2(name, key, value, step, tiles) \
 	BIDIRECTIONAL_N(name, key, value, step, tiles * 2, 2)
 #define SHAPE(name, key, value, block, step, parts, is_shared, tiles, is_fused, by_rows) \
-	KERNEL(ATTENTION_WAVES * WAVE) \
+	KERNEL(ATTENTION_PREFILL_WAVES(by_rows, tiles) * WAVE) \
 	void attention_##name##_prefill_kernel(attention_launch a) \
 	{ \
 		PREFILL_##by_rows< \
@@ -267,8 +295,9 @@ void attention_merge_kernel(attention_launch a, attention_merge_launch r)
 	KERNEL(ATTENTION_WAVES * WAVE) \
 	void attention_##name##_tile_split_kernel(attention_launch a) \
 	{ \
-		TILE_SPLIT_##by_rows< \
-			OF_##by_rows(key, value, block, step, parts, is_shared, tiles)>(a); \
+		TILE_SPLIT_##by_rows<OF_##by_rows( \
+			key, value, block, step, parts, is_shared, \
+			ATTENTION_SPLIT_TILES(by_rows, tiles))>(a); \
 	} \
 	KERNEL(ATTENTION_WAVES * WAVE) \
 	void attention_##name##_split_kernel(attention_launch a) \
@@ -276,6 +305,7 @@ void attention_merge_kernel(attention_launch a, attention_merge_launch r)
 		attention_split<attention_of<key, value, block, step, parts, is_shared, 1>>(a); \
 	} \
 	FUSED_##is_fused(name, key, value, block, step) \
+	SINGLE_##by_rows(name, key, value, block, step, parts, is_shared) \
 	BIDIRECTIONAL_##by_rows(name, key, value, step, tiles)
 #include "kernels/attention/attention.def"
 #undef SHAPE

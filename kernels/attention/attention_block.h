@@ -6,6 +6,18 @@
 #include "kernels/attention/attention_pieces.h"
 
 template <class S>
+DEVICE void attention_queries(const attention_launch &a, const attention_job &j, uint16_t *q)
+{
+	for (int32_t c = (int32_t)thread_index(); c < S::ROWS * S::KEY / 8; c += S::THREADS) {
+		int32_t r = c / (S::KEY / 8), at = c % (S::KEY / 8) * 8, token, head;
+		bool is_row = attention_row<S>(j, r, &token, &head);
+		size_t row = (size_t)(j.token + token) * (size_t)a.n_heads + (size_t)head;
+		*(u32x4 *)(q + r * S::KEY_PITCH + at) =
+			attention_load8(a.q, row, is_row, at, a.head_dim);
+	}
+}
+
+template <class S>
 DEVICE void attention_begin(const attention_launch &a, const attention_job &j,
 			    const attention_lds<S> &l)
 {

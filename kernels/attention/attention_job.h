@@ -95,18 +95,30 @@ template <class S> DEVICE attention_lds<S> attention_lds_of(u32x4 *lds)
 	return l;
 }
 
-/* Set a workgroup's heads and sequence; returns its tile or segment index. */
-DEVICE int32_t attention_heads(const attention_launch &a, attention_job *j)
+/* S of the launch (attention_launch.h): groups of query heads that share a workgroup. */
+DEVICE int32_t attention_groups(const attention_launch &a)
+{
+	return a.n_kv_heads * ATTENTION_SUBS(a.n_heads / a.n_kv_heads);
+}
+
+/* Set a workgroup's heads, which are group number `of` of S. */
+DEVICE void attention_group_heads(const attention_launch &a, int32_t of, attention_job *j)
 {
 	int32_t group = a.n_heads / a.n_kv_heads, subs = ATTENTION_SUBS(group);
-	int32_t x = (int32_t)group_index_x(), of = x % (a.n_kv_heads * subs);
-	j->b = a.first_seq + (int32_t)group_index_y();
 	j->g = of / subs;
 	j->heads = ATTENTION_HEADS(group);
 	int32_t sub = of % subs * j->heads;
 	j->head = j->g * group + sub;
 	j->n_heads = group - sub < j->heads ? group - sub : j->heads;
-	return x / (a.n_kv_heads * subs);
+}
+
+/* Set a workgroup's heads and sequence; returns its segment index. */
+DEVICE int32_t attention_heads(const attention_launch &a, attention_job *j)
+{
+	int32_t x = (int32_t)group_index_x(), all = attention_groups(a);
+	j->b = a.first_seq + (int32_t)group_index_y();
+	attention_group_heads(a, x % all, j);
+	return x / all;
 }
 
 /* Set the blocks that the job's tokens see, and the number of blocks in a segment. */
@@ -146,7 +158,10 @@ DEVICE int32_t attention_segment_end(const attention_job &j, int32_t block)
  * begin at multiples of their size. The last tile, which sees most positions, is first. */
 DEVICE bool attention_tile(const attention_launch &a, attention_job *j)
 {
-	int32_t tile = a.first_tile + attention_heads(a, j), first = a.first_tok[j->b];
+	int32_t y = (int32_t)group_index_y(), all = attention_groups(a);
+	j->b = a.first_seq + y / all;
+	attention_group_heads(a, y % all, j);
+	int32_t tile = a.first_tile + (int32_t)group_index_x(), first = a.first_tok[j->b];
 	int32_t n = a.first_tok[j->b + 1] - first, each = a.tile_tok;
 	if (n < 1 || (n == 1 && a.skips_single))
 		return false;
@@ -275,16 +290,4 @@ DEVICE bool attention_row(const attention_job &j, int32_t r, int32_t *token, int
 	*token = r / j.heads;
 	*head = j.head + r % j.heads;
 	return *token < j.n && r % j.heads < j.n_heads;
-}
-
-template <class S>
-DEVICE void attention_queries(const attention_launch &a, const attention_job &j, uint16_t *q)
-{
-	for (int32_t c = (int32_t)thread_index(); c < S::ROWS * S::KEY / 8; c += S::THREADS) {
-		int32_t r = c / (S::KEY / 8), at = c % (S::KEY / 8) * 8, token, head;
-		bool is_row = attention_row<S>(j, r, &token, &head);
-		size_t row = (size_t)(j.token + token) * (size_t)a.n_heads + (size_t)head;
-		*(u32x4 *)(q + r * S::KEY_PITCH + at) =
-			attention_load8(a.q, row, is_row, at, a.head_dim);
-	}
 }

@@ -9,9 +9,13 @@
  *       each segment of the positions; the last one to finish merges the segments; grid
  *       (segments * S, B)
  *   attention_<name>_prefill_kernel  all other sequences: one workgroup for a tile of tokens;
- *       grid (tiles * S, B), or several such grids, one after another
+ *       grid (tiles, S * B), or several such grids, one after another. So the workgroups that
+ *       run at about the same time read the same keys and values
  *   attention_<name>_bidirectional_kernel  the same for all sequences, where tokens see positions
  *       behind their own (attention_launch.last_seen); shapes by rows only
+ *   attention_<name>_single_kernel  steps of many sequences with one token each: one workgroup
+ *       for all positions of a token; grid (1, S * B). Shapes that are not by rows take their
+ *       prefill kernel, with tiles of one token
  *   attention_<name>_tile_split_kernel  all sequences of a step of few tokens behind a long cache:
  *       one workgroup for each segment of the positions of a tile of tokens; grid
  *       (segments * S, tiles of all sequences). attention_merge_kernel then merges the
@@ -127,10 +131,10 @@ struct attention_shape {
 	int32_t prefill_tiles; /* tiles of 16 rows in a workgroup of the prefill kernel */
 	int32_t is_fused;      /* a fused split kernel exists, and bytes kernels */
 	int32_t by_rows;       /* prefill: waves that have 16 rows to themselves
-			      * (attention_rows.h); 0: all waves share all rows */
+				* (attention_rows.h); 0: all waves share all rows */
 };
 enum {
-	ATTENTION_WAVES = 4, /* waves of a workgroup */
+	ATTENTION_WAVES = 4, /* waves of a workgroup; of prefill: ATTENTION_PREFILL_WAVES */
 	ATTENTION_MERGE_EACH = ATTENTION_WAVES * 32,
 	ATTENTION_MERGE_AT_ONCE = 8 /* divides ATTENTION_SEGMENTS */
 };
@@ -153,14 +157,26 @@ enum {
 	(((tiles) * 16 * ((key) + 8) + (block) * ((key) + 8) + \
 	  ((is_shared) ? 0 : (block) * ((value) + 8))) * 2 + \
 	 ((parts) * (tiles) * 16 * ((block) + 4) + 10 * (tiles) * 16 + 2 * (block)) * 4)
-/* Bytes of dynamic LDS of a prefill kernel by rows. Values are transposed. Each wave has three
- * numbers a row. Waves that share rows have scratch, too, through which they exchange scores. */
+/* Waves of a workgroup of a prefill or a bidirectional kernel; tiles of 16 rows in a workgroup of
+ * a tile_split kernel, which has few tokens, by rows or not. */
+#define ATTENTION_PREFILL_WAVES(by_rows, tiles) ((by_rows) ? (by_rows) * (tiles) : ATTENTION_WAVES)
+#define ATTENTION_SPLIT_TILES(by_rows, tiles) \
+	((by_rows) ? ATTENTION_WAVES / ((by_rows) ? (by_rows) : 1) : (tiles))
+/* Bytes of dynamic LDS of a kernel by rows. Values are transposed. Each wave has three numbers a
+ * row. Waves that share rows have scratch, too, through which they exchange scores. If there are
+ * more than ATTENTION_WAVES of them, values overwrite the keys (ATTENTION_ROWS_OVER). */
 #define ATTENTION_ROWS_SCRATCH(share) ((share) > 1 ? 512 : 0)
-#define ATTENTION_ROWS_LDS(key, value, block, share) \
-	((ATTENTION_WAVES / (share) * 16 * ((key) + 8) + (block) * ((key) + 8) + \
-	  (value) * ((block) + 8) + ATTENTION_WAVES * ATTENTION_ROWS_SCRATCH(share)) * 2 + \
-	 (ATTENTION_WAVES * 16 * 3 + 2 * (block)) * 4)
+#define ATTENTION_ROWS_OVER(share, waves) ((share) > 1 && (waves) > ATTENTION_WAVES)
+#define ATTENTION_ROWS_BLOCK(key, value, block, is_over) \
+	((is_over) ? ((block) * ((key) + 8) > (value) * ((block) + 8) \
+			      ? (block) * ((key) + 8) : (value) * ((block) + 8)) \
+		   : (block) * ((key) + 8) + (value) * ((block) + 8))
+#define ATTENTION_ROWS_LDS(key, value, block, share, waves) \
+	(((waves) / (share) * 16 * ((key) + 8) + \
+	  ATTENTION_ROWS_BLOCK(key, value, block, ATTENTION_ROWS_OVER(share, waves)) + \
+	  (waves) * ATTENTION_ROWS_SCRATCH(share)) * 2 + \
+	 ((waves) * 16 * 3 + 2 * (block)) * 4)
 /* Bytes of dynamic LDS that a bidirectional kernel adds: the first position of each row. */
-#define ATTENTION_BIDIRECTIONAL_LDS (ATTENTION_WAVES * 16 * 4)
+#define ATTENTION_BIDIRECTIONAL_LDS(waves) ((waves) * 16 * 4)
 /* Bytes of dynamic LDS that a fused split kernel adds: the step's key and value. */
 #define ATTENTION_FUSED_LDS(key) (2 * (key) * 2)

@@ -9,7 +9,9 @@
  * all. Then each sums half of the values' elements.
  *
  * A block takes two barriers, or three where scores are exchanged. Its values are loaded
- * while scores are computed, and the next block's keys while values are summed. A row's
+ * while scores are computed, and the next block's keys while values are summed. Eight waves
+ * that share rows have no room for both: values overwrite the keys once scores are exchanged,
+ * and a fourth barrier is before the next keys. A row's
  * bits are those of attention_block.h: the same products in the same order with the same
  * arithmetic. The elements of keys and values are multiples of eight.
  */
@@ -153,10 +155,14 @@ DEVICE void rows_block(const attention_launch &a, const attention_job &j,
 	group_barrier(); /* values are in LDS; keys are no longer needed */
 	rows_ask_keys<S>(a, next, 0, keys); /* after the last block: rows again */
 	rows_values<S>(l, c, 0, HALF, sums);
-	rows_land_keys<S>(0, keys, l);
-	rows_ask_keys<S>(a, next, 1, keys);
+	if constexpr (!S::OVER) {
+		rows_land_keys<S>(0, keys, l);
+		rows_ask_keys<S>(a, next, 1, keys);
+	}
 	rows_values<S>(l, c, HALF, S::SCORES, sums);
-	rows_land_keys<S>(1, keys, l);
+	if constexpr (S::OVER)
+		group_barrier(); /* values are no longer needed */
+	rows_land_keys<S>(S::OVER ? 0 : 1, keys, l);
 }
 
 /* Load the queries and the first block's keys. */

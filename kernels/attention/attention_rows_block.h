@@ -15,24 +15,44 @@ template <class S> struct attention_rows_sums {
 
 /* --- a block ---------------------------------------------------------------------- */
 
-/* Multiply the wave's queries by its part of the block's keys: one of every SHARE tiles. */
+/* What a step over K multiplies. */
+template <class S> struct rows_score_step {
+	score_query q;
+	score_key k[S::SCORES / S::SHARE];
+};
+
+template <class S>
+DEVICE void rows_score_load(const uint16_t *q, const uint16_t *k, int step,
+			    rows_score_step<S> *out)
+{
+	out->q = score_load_query(q + step * 16, S::KEY_PITCH);
+	UNROLL
+	for (int t = 0; t < S::SCORES / S::SHARE; t++)
+		out->k[t] = score_load_key(k + t * S::SHARE * 16 * S::KEY_PITCH + step * 16,
+					   S::KEY_PITCH);
+}
+
+/* Multiply the wave's queries by its part of the block's keys: one of every SHARE tiles. The next
+ * step is loaded while one is multiplied: few waves are there to hide the wait for LDS. */
 template <class S> DEVICE void rows_scores(const attention_rows_lds<S> &l, tile_c *c)
 {
-	constexpr int TILES = S::SCORES / S::SHARE;
+	constexpr int TILES = S::SCORES / S::SHARE, STEPS = S::KEY / 16;
 	const uint16_t *q = l.q + rows_first<S>() * S::KEY_PITCH;
 	const uint16_t *k = l.k + rows_part<S>() * 16 * S::KEY_PITCH;
+	rows_score_step<S> step[2];
 	UNROLL
 	for (int t = 0; t < TILES; t++)
 		c[t] = tile_c{};
+	rows_score_load<S>(q, k, 0, &step[0]);
 	UNROLL
-	for (int i = 0; i < S::KEY / 16; i++) {
+	for (int i = 0; i < STEPS; i++) {
 		schedule_barrier();
-		score_query x = score_load_query(q + i * 16, S::KEY_PITCH);
+		if (i + 1 < STEPS)
+			rows_score_load<S>(q, k, i + 1, &step[(i + 1) % 2]);
+		schedule_barrier();
 		UNROLL
 		for (int t = 0; t < TILES; t++)
-			c[t] = score_mma(x, score_load_key(k + t * S::SHARE * 16 * S::KEY_PITCH +
-								   i * 16, S::KEY_PITCH),
-					 c[t]);
+			c[t] = score_mma(step[i % 2].q, step[i % 2].k[t], c[t]);
 		UNROLL
 		for (int t = 0; t < TILES; t++)
 			tile_pin(&c[t]);
@@ -139,24 +159,34 @@ template <class S> DEVICE void rows_rescale(const float *before, attention_rows_
 	}
 }
 
+/* The values of tile i of a wave's: VALUE_TILES of position tile `from`, then of the next. */
+template <class S> DEVICE score_value rows_value(const uint16_t *values, int from, int i)
+{
+	return score_load_value(values + i % S::VALUE_TILES * 16 * S::VALUE_PITCH +
+					(from + i / S::VALUE_TILES) * 16, S::VALUE_PITCH);
+}
+
 /* part += weights * values, for position tiles [from, to) of the block and this wave's
- * part of the elements. */
+ * part of the elements. Values are loaded a tile ahead, as rows_scores does it. */
 template <class S>
 DEVICE void rows_values(const attention_rows_lds<S> &l, const tile_c *c, int from, int to,
 			attention_rows_sums<S> *sums)
 {
-	const uint16_t *values = l.v + rows_part<S>() * S::VALUE_TILES * 16 * S::VALUE_PITCH;
+	constexpr int N = S::VALUE_TILES;
+	const uint16_t *values = l.v + rows_part<S>() * N * 16 * S::VALUE_PITCH;
+	score_weight weights;
+	score_value v[2];
+	schedule_barrier();
+	v[0] = rows_value<S>(values, from, 0);
 	UNROLL
-	for (int k = from; k < to; k++) {
+	for (int i = 0; i < (to - from) * N; i++) {
+		if (i % N == 0)
+			weights = score_weight_of(c[from + i / N]);
+		if (i + 1 < (to - from) * N)
+			v[(i + 1) % 2] = rows_value<S>(values, from, i + 1);
 		schedule_barrier();
-		score_weight weights = score_weight_of(c[k]);
-		UNROLL
-		for (int n = 0; n < S::VALUE_TILES; n++) {
-			score_value v = score_load_value(values + n * 16 * S::VALUE_PITCH + k * 16,
-							 S::VALUE_PITCH);
-			sums->part[n] = score_add(weights, v, sums->part[n]);
-			tile_pin(&sums->part[n]);
-		}
+		sums->part[i % N] = score_add(weights, v[i % 2], sums->part[i % N]);
+		tile_pin(&sums->part[i % N]);
 	}
 }
 

@@ -18,11 +18,13 @@ struct attention_rows_of {
 		SCRATCH = ATTENTION_ROWS_SCRATCH(SHARE), /* halves of scratch for a wave */
 		KEY_PITCH = KEY + 8,
 		VALUE_PITCH = BLOCK + 8,
-		/* A thread issues the loads of half a block at once, but at least two. */
+		/* A thread issues the loads of half a block at once, but at least two, and
+		 * all where values overwrite the keys. */
 		KEY_LOADS = BLOCK * KEY / 8 / THREADS,
 		VALUE_LOADS = BLOCK * VALUE / 8 / THREADS,
-		KEY_HALF = KEY_LOADS > 2 ? KEY_LOADS / 2 : 2,
-		VALUE_HALF = VALUE_LOADS > 2 ? VALUE_LOADS / 2 : 2,
+		OVER = ATTENTION_ROWS_OVER(SHARE, WAVES), /* values overwrite the keys */
+		KEY_HALF = OVER ? KEY_LOADS : KEY_LOADS > 2 ? KEY_LOADS / 2 : 2,
+		VALUE_HALF = OVER ? VALUE_LOADS : VALUE_LOADS > 2 ? VALUE_LOADS / 2 : 2,
 		SCORES = BLOCK / 16,      /* score tiles of a wave and block */
 		PAIRS = BLOCK / 2,        /* pairs of positions */
 		VALUE_TILES = VALUE / 16 / SHARE,
@@ -31,7 +33,7 @@ struct attention_rows_of {
 	static constexpr bool FUSED = false, BY_ROWS = true, BIDIRECTIONAL = BIDIRECTIONAL_;
 	static_assert(WAVES % SHARE == 0 && SCORES % SHARE == 0 && BLOCK <= VALUE &&
 		      VALUE_TILES * 16 * SHARE == VALUE, "");
-	static_assert(SEGMENT * BLOCK == ATTENTION_SEGMENT && WAVES == (int)ATTENTION_WAVES &&
+	static_assert(SEGMENT * BLOCK == ATTENTION_SEGMENT && KEY_LOADS >= 2 &&
 		      KEY_LOADS * THREADS * 8 == BLOCK * KEY && SCORES % 2 == 0 &&
 		      VALUE_LOADS * THREADS * 8 == BLOCK * VALUE && VALUE_LOADS % 2 == 0 &&
 		      (int)WAVE % PAIRS == 0, "");
@@ -55,8 +57,8 @@ template <class S> DEVICE attention_rows_lds<S> attention_rows_lds_of(u32x4 *lds
 	attention_rows_lds<S> l;
 	l.q = (uint16_t *)lds;
 	l.k = l.q + S::ROWS * S::KEY_PITCH;
-	l.v = l.k + S::BLOCK * S::KEY_PITCH;
-	uint16_t *scratch = l.v + S::VALUE * (S::BLOCK + 8);
+	l.v = S::OVER ? l.k : l.k + S::BLOCK * S::KEY_PITCH;
+	uint16_t *scratch = l.k + ATTENTION_ROWS_BLOCK(S::KEY, S::VALUE, S::BLOCK, S::OVER);
 	l.scratch = scratch + wave_index() * S::SCRATCH;
 	l.total = (float *)(scratch + S::WAVES * S::SCRATCH);
 	l.last = (int32_t *)(l.total + 2 * S::STATES);

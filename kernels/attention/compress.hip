@@ -135,10 +135,14 @@ void compress_fill_kernel(compress_launch a)
 	float sum = group_sum<COMPRESS_THREADS>(squares, part);
 	float scale = fast_rsqrt(sum * fast_rcp((float)a.dim) + a.eps);
 	group_barrier();
-	for (int32_t i = me; i < n; i += COMPRESS_THREADS)
-		out[i] = compress_rotated(row[2 * i] * scale * a.norm[2 * i],
-					  row[2 * i + 1] * scale * a.norm[2 * i + 1], i,
-					  n - a.n_freq, rope, 1);
+	for (int32_t i = me; i < n; i += COMPRESS_THREADS) {
+		float u = row[2 * i], v = row[2 * i + 1];
+		if (a.norm) {
+			u *= scale * a.norm[2 * i];
+			v *= scale * a.norm[2 * i + 1];
+		}
+		out[i] = compress_rotated(u, v, i, n - a.n_freq, rope, 1);
+	}
 }
 
 KERNEL(COMPRESS_THREADS)

@@ -12,10 +12,15 @@ enum {
 	INDEX_PUT_THREADS = 128,
 	INDEX_FILL_WAVES = 4,
 	INDEX_MAX_KEY = 512,  /* elements of a key, a multiple of 8 */
-	INDEX_THREADS = 256,
+	INDEX_HELD_KEY = 128, /* elements of a key that index_score holds in registers */
+	INDEX_SCORE_THREADS = 128,
+	INDEX_TOKENS = 16,
+	INDEX_THREADS = 512,
+	INDEX_WAVES = INDEX_THREADS / 32,
+	INDEX_HELD_ROWS = 64, /* keys that a thread of index_choose holds */
 };
-/* Bytes of LDS of index_choose: a token's queries. */
-#define INDEX_LDS(heads, dim) ((heads) * (dim) * 2)
+/* Bytes of LDS of index_choose: the chosen blocks. */
+#define INDEX_LDS(top) ((top) * 4)
 
 struct index_keys_launch {
 	int32_t n_tok, dim, ratio, row, n_freq;
@@ -28,10 +33,10 @@ struct index_keys_launch {
 
 struct index_choose_launch {
 	int32_t n_heads, dim, ratio, row, top, max_pages_per_seq, page_size;
-	int32_t n_work; /* floats of work a token */
+	int32_t n_work; /* sort keys a token */
 	const uint16_t *q, *blocks;
 	const float *weight; /* (T, n_heads), or NULL: 1 */
 	const int32_t *seq_of, *position, *page_table;
-	float *work;
+	uint32_t *work;
 	int32_t *table, *last;
 };

@@ -2,7 +2,7 @@
  *
  * MATH      kernels/ops/kv_bytes.h, rounded to f16
  * LAYOUT    pages of bytes to pages of halves, with the same page numbers
- * GEOMETRY  workgroups of 256 threads, sixteen bytes a thread and turn: (2 * pages of a
+ * GEOMETRY  workgroups of 256 threads, 16 bytes a thread and iteration: (2 * pages of a
  *           sequence, B), first keys and then values of a page. A page that no token of the step
  *           sees is left out. A page that several sequences share is written by each, with the
  *           same bits.

@@ -15,7 +15,7 @@ enum {
 	DELTA_WAVES = 8,
 	DELTA_LANES = 8,   /* lanes that share a row of the state */
 	DELTA_ROWS = DELTA_WAVES * 32 / DELTA_LANES, /* rows of the state in a workgroup */
-	DELTA_TOK = 16,    /* tokens whose keys and queries are in LDS at once */
+	DELTA_TOK = 16,    /* tokens whose keys and queries are in LDS at once, at most */
 	NORM_WAVES = 4,
 	GATE_THREADS = 256,
 };
@@ -71,6 +71,10 @@ struct delta_rule_launch {
 	uint32_t heads_tiled;
 	float q_scale;            /* 1 / sqrt(K) */
 	float a_scale;            /* read by state_space_* only */
+	/* Is g_min below 0? Both are read by delta_channels_* only. An integer, because gfx1151
+	 * compares floats of arguments by a scalar instruction that gfx1100 lacks. */
+	uint32_t has_min;
+	float g_min;
 	int32_t filler;           /* tests/lint/check-padding */
 	const uint16_t *qkv;      /* (T, 2 Hk K + Hv V) f16 */
 	struct float_heads a, b;

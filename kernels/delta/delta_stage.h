@@ -31,11 +31,16 @@ DEVICE float delta_log1p(float e)
  * space of Mamba-2 does. */
 enum delta_rule_kind { DELTA_HEADS, DELTA_CHANNELS, DELTA_SPACE };
 
-/* What a thread brings to LDS of DELTA_TOK tokens, on its way. A wave has the keys and queries of
+/* Tokens in LDS at once. With decays of 256 channels for 16 tokens LDS would take 51 KB. */
+template <int N, delta_rule_kind KIND>
+constexpr int32_t delta_tok = N > 16 && KIND == DELTA_CHANNELS ? DELTA_TOK / 2 : DELTA_TOK;
+
+/* What a thread brings to LDS of delta_tok tokens, on its way. A wave has the keys and queries of
  * DELTA_WAVES tokens apart, and with DELTA_CHANNELS their decays (a); a thread values of
  * DELTA_WAVES tokens apart, and a token's gates. */
 template <int N, delta_rule_kind KIND> struct delta_piece {
-	static constexpr int32_t TOKENS = DELTA_TOK / DELTA_WAVES, EACH = DELTA_WIDTH(N) / WAVE;
+	static constexpr int32_t TOK = delta_tok<N, KIND>, TOKENS = TOK / DELTA_WAVES;
+	static constexpr int32_t EACH = DELTA_WIDTH(N) / WAVE;
 	static constexpr bool BY_CHANNEL = KIND == DELTA_CHANNELS;
 	uint16_t k[TOKENS][EACH], q[TOKENS][EACH], v[TOKENS];
 	float a[BY_CHANNEL ? TOKENS : 1][BY_CHANNEL ? EACH : 1], b;
@@ -76,19 +81,20 @@ DEVICE void delta_ask(const delta_rule_launch &a, const delta_head &at, int32_t 
 		out->v[j] = (x + 2 * n_keys + (size_t)(at.h * a.v_dim))[(uint32_t)v];
 	}
 	int32_t i = (int32_t)thread_index();
-	if (i >= DELTA_TOK || i >= n)
+	if (i >= P::TOK || i >= n)
 		return;
 	if constexpr (!P::BY_CHANNEL)
 		out->a[0][0] = delta_number(a.a, t + i, at.h);
 	out->b = a.b.p ? delta_number(a.b, t + i, at.h) : 0;
 }
 
-/* LDS of DELTA_TOK tokens. Keys and queries are 0 behind their last column. */
+/* LDS of delta_tok tokens. Keys and queries are 0 behind their last column. */
 template <int N, delta_rule_kind KIND> struct delta_lds {
-	float k[DELTA_TOK][DELTA_WIDTH(N)], q[DELTA_TOK][DELTA_WIDTH(N)];
-	float v[DELTA_TOK][DELTA_ROWS];
-	float keep[DELTA_TOK][KIND == DELTA_CHANNELS ? DELTA_WIDTH(N) : 1];
-	float beta[DELTA_TOK], product[DELTA_TOK]; /* product: k q */
+	static constexpr int32_t TOK = delta_tok<N, KIND>;
+	float k[TOK][DELTA_WIDTH(N)], q[TOK][DELTA_WIDTH(N)];
+	float v[TOK][DELTA_ROWS];
+	float keep[TOK][KIND == DELTA_CHANNELS ? DELTA_WIDTH(N) : 1];
+	float beta[TOK], product[TOK]; /* product: k q */
 };
 
 /* exp(decay log(1 + e^step)) = 2^(decay log2(1 + e^step)) */
@@ -97,6 +103,12 @@ DEVICE float delta_keep(float decay, float step)
 	float soft = step > 20 ? step * 1.44269504f
 			       : fast_log2(1 + fast_exp2(step * 1.44269504f));
 	return fast_exp2(decay * soft);
+}
+
+/* exp(g_min / (1 + e^(decay step))) */
+DEVICE float delta_keep_above(float g_min, float decay, float step)
+{
+	return fast_exp2(fast_rcp(1 + fast_exp2(decay * step * 1.44269504f)) * 1.44269504f * g_min);
 }
 
 /* Put what delta_ask loaded of n tokens into LDS. Keys and queries get length 1, and queries the
@@ -135,7 +147,10 @@ DEVICE void delta_stage(const delta_rule_launch &a, const delta_head &at,
 			if constexpr (P::BY_CHANNEL) {
 				int32_t c = e * WAVE + lane < a.k_dim ? e * WAVE + lane : 0;
 				float step = from.a[j][e] + a.dt_bias[at.h * a.k_dim + c];
-				to->keep[i][e * WAVE + lane] = delta_keep(at.decay, step);
+				to->keep[i][e * WAVE + lane] =
+					a.has_min
+						? delta_keep_above(a.g_min, at.decay, step)
+						: delta_keep(at.decay, step);
 			}
 		}
 		to->v[i][lane] = f16_to_f32(from.v[j]);

@@ -29,6 +29,8 @@
  *                                        and run out of registers
  *   load_global<T>(p)                    a load that is known not to be from LDS; for
  *                                        pointers that were themselves read from memory
+ *   load_uniform<T>(p)                   a scalar load, if p is the same in all lanes of the
+ *                                        wave; of what this launch does not write
  *   load_nt<T>(p)                        T = u32x4, u32x2, uint32_t: a non-temporal load,
  *                                        for data that is read once
  *   load_nt_even(p)                      a non-temporal load of 16 bytes at an even address

@@ -64,11 +64,17 @@ template <class T> DEVICE T load_global(const void *p)
 	return *(const __attribute__((address_space(1))) T *)p;
 }
 
-/* Where the compiler sees `bytes` widened outside of a loop it adds 64 bits in each turn. */
+/* Where the compiler sees `bytes` widened outside of a loop it adds 64 bits in each iteration. */
 DEVICE const uint8_t *address_beside(const void *p, uint32_t *bytes)
 {
 	asm volatile("" : "+v"(*bytes));
 	return (const uint8_t *)p + *bytes;
+}
+
+/* In the constant address space: loads that the compiler may move and merge. */
+template <class T> DEVICE T load_uniform(const void *p)
+{
+	return *(const __attribute__((address_space(4))) T *)p;
 }
 
 template <class T> DEVICE T load_nt(const void *p)

@@ -3,7 +3,7 @@
  * How linear_int4_dot.h is launched: arguments, limits, names, LDS. C for the host, C++
  * for the kernel.
  *
- * A launch takes up to four weights of one K at 1..8 tokens, or with the row `wide` of
+ * A launch takes up to four weights of one K at 1..8 tokens, or with the row t32y4w16c32 of
  * linear_int4.def at 1..16. Each weight (part) has its
  * own workgroups, beginning at first_group; the host chooses how many. A wave goes on to
  * further rows until the part is done.
@@ -22,7 +22,7 @@
 
 enum {
 	LINEAR_INT4_MAX_TOK = 8,
-	LINEAR_INT4_MANY_TOK = 16, /* most tokens with the row `wide` */
+	LINEAR_INT4_MANY_TOK = 16, /* most tokens with the row t32y4w16c32 */
 	LINEAR_INT4_OWN_TOK = 4,   /* most tokens with a row AXES_TO_4 */
 	/* In rows with steps of LINEAR_INT4_SLICED_STEP elements, LDS holds a slice of K at a
 	 * time from LINEAR_INT4_SLICED_TOK tokens on: `slice`. */
@@ -62,7 +62,7 @@ struct linear_int4_args {
 
 /* A row of linear_int4.def. The kernel of M tokens is named
  * linear_int4_<name>_m<M>_kernel; with zero points linear_int4_<name>_m<M>_zero_kernel.
- * There is one for each M to 8. Those of `wide` for up to 12 and up to 16 read n_tok. */
+ * There is one for each M to 8. Those of t32y4w16c32 for up to 12 and up to 16 read n_tok. */
 struct linear_int4_axes {
 	const char *name;
 	int32_t thrds;  /* lanes that share a row: 8, 16 or 32 */

@@ -22,6 +22,8 @@
  *           (0.256) is the limit. gfx1100: 9 and 3 TB/s, and memory has 0.864.
  * TRIED     (elsewhere, on gfx1151) 4 rows a wave, 2 waves: lm_head 2829 us instead of
  *           2568; loads of K <= 512 without prefetch: half the rate
+ *           (on a real head) int8 rows screened by their high four bits: 85 % of the rows
+ *           remain for the best token alone (docs/gpu.md, tests/bench/head_screen.py)
  * SEE       kernels/ops/linear_ref.c; kernels/linear/linear_any.hip takes other shapes
  */
 #pragma once

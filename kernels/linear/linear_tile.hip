@@ -6,7 +6,8 @@
  * GEOMETRY  kernels/linear/tile_gemm.h; a workgroup computes a block of BLOCK_M x
  *           BLOCK_N. In launch order, workgroups take BAND blocks of tokens for each
  *           block of outputs, so that workgroups running together share both X and W in
- *           the caches. LDS: 36 KiB at 128 x 128 x 32 int4, 24 KiB bf16.
+ *           the caches. LDS: 36 KiB at 128 x 128 x 32 int4, 24 KiB bf16,
+ *           13 KiB at 128 x 64 x 32 int4.
  *           Gate and up with silu behind them are one product: tiles of both take turns, so a
  *           lane has both sums, and neither goes to memory (linear_tile_store_pair).
  * PRECISION int4, f16: products are exact, sums f32; scales in f32 on the sum of each 32
@@ -27,13 +28,15 @@
  *           to f16: half the products, but wrong for some bf16 values. On an NVIDIA H200:
  *           loads two steps ahead, with three buffers of X: Qwen3-8B 1 % slower,
  *           Qwen3-30B-A3B 2 to 5 % faster.
+ *           m128n64 with two buffers, predicted for gfx1151, 2,048 tokens, 4,096 to 2,048: 1.21 ms
+ *           instead of 1.03.
  *           On an NVIDIA H100, Qwen3-8B's gate and up of 2,048 tokens, in TFLOP/s: 206 by
  *           m128n128, 232 by m128n64, whose three workgroups of four waves have 168 registers a
- *           thread. There: rows of tiles one after the other 211 (tile_gemm_multiply.h); a step a
- *           turn 223, two 232; W copied to LDS as it is 212; 222 registers and two workgroups 186;
- *           waves of 64 x 64: 206 to 211; four steps a turn with those 192. A loop without zero
- *           points, beside one with them: 4 % slower in a model, although the same loop alone is
- *           2 % faster. So zero points have kernels of their own. On gfx11 two steps a turn, as
+ *           thread. There: rows of tiles one after the other 211 (tile_gemm_multiply.h); one step
+ *           an iteration 223, two 232; W copied to LDS as it is 212; 222 registers and two
+ *           workgroups 186; waves of 64 x 64: 206 to 211; four steps with those 192. A loop without
+ *           zero points, beside one with them: 4 % slower in a model, although the same loop
+ *           alone is 2 % faster. So zero points have kernels of their own. On gfx11 two steps, as
  *           then on NVIDIA: 2 % fewer instructions, but clang spills 130 registers.
  * SEE       kernels/ops/linear_ref.c, kernels/linear/linear_tile.def,
  *           kernels/linear/linear_int4_dot.h (few tokens)

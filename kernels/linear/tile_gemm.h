@@ -7,8 +7,9 @@
  *   registers   while the waves multiply the step in LDS, each thread loads its pieces of
  *               the next step's X and W
  *   LDS         X and W of a step as 16-bit numbers, in rows as device/tile_place.h says.
- *               There are two buffers, so a step takes one barrier (W bf16: one buffer and
- *               two). Scales of int4 are loaded for 128 elements at once
+ *               Workgroups of eight waves have two buffers, so a step takes one barrier.
+ *               Others, and W bf16, have one and take two: half of LDS lets nearly twice as
+ *               many waves be in flight. Scales of int4 are loaded for 128 elements at once
  *   W int4      nibble - zero, exact in f16. X and W have the order of the pairs in a word.
  *               That takes fewer instructions than bringing W into the order of X. The sum
  *               of 32 elements is multiplied by its group's scale in f32. So nothing is
@@ -67,7 +68,7 @@ DEVICE gemm_stages gemm_stage_of(const gemm_stages &all, int32_t k0, int32_t sta
 {
 	int32_t scales = stage * G::SIDE;
 	if constexpr (G::IS_INT4)
-		scales = (int32_t)((uint32_t)k0 / 32 % (2 * G::AHEAD) * G::BN);
+		scales = (int32_t)((uint32_t)k0 / 32 % (G::STAGES * G::AHEAD) * G::BN);
 	return {all.a + stage * G::A_STAGE, all.b + stage * G::B_HALVES, all.scales + scales,
 		all.sums + stage * G::SUMS};
 }

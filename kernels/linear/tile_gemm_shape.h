@@ -28,7 +28,8 @@ template <int FORMAT_, int BM_, int BN_, int BK_, int WM_, int WN_> struct gemm_
 	/* Each step is within K: steps of 32, where K is whole groups or chunks of 32. */
 	static constexpr bool IS_WHOLE =
 		BK == 32 && (IS_INT4 || (IS_UNITS && unit_chunk(UNIT) % 32 == 0));
-	static constexpr int STAGES = IS_SPLIT ? 1 : 2;
+	/* LDS bounds the waves in flight of small workgroups, and registers those of large ones. */
+	static constexpr int STAGES = IS_SPLIT || THREADS < 256 ? 1 : 2;
 	static constexpr int TILES = IS_SPLIT ? TILE_BF16 : TILE_F16;
 	static constexpr int MT = BM / 16 / WM_, NT = BN / 16 / WN_; /* tiles of a wave */
 	static constexpr int PITCH = BK;

@@ -79,12 +79,13 @@ DEVICE uint16_t moe_act(const moe_launch &a, const moe_pair &p, size_t f, float 
 			float u)
 {
 	if (a.gate_bias && !p.is_shared) {
-		g += a.gate_bias[p.expert * (size_t)a.ffn + f];
-		u += a.up_bias[p.expert * (size_t)a.ffn + f];
+		size_t row = a.of_pairs ? (size_t)(p.h - a.h) : p.expert * (size_t)a.ffn;
+		g += a.gate_bias[row + f];
+		u += a.up_bias[row + f];
 	}
 	bool is_clamped = a.act == MOE_CLAMPED && !p.is_shared;
 	if (is_clamped || a.act == MOE_CLIPPED) {
-		g = g > a.limit ? a.limit : g;
+		g = g > a.gate_limit ? a.gate_limit : g;
 		u = u > a.limit ? a.limit : u < -a.limit ? -a.limit : u;
 		u += is_clamped ? 1 : 0;
 	}
@@ -93,4 +94,11 @@ DEVICE uint16_t moe_act(const moe_launch &a, const moe_pair &p, size_t f, float 
 	float h = (a.act == MOE_RELU ? g > 0 ? g : 0 : s) * u;
 	h = h > 65504 ? 65504 : h < -65504 ? -65504 : h;
 	return f32_to_f16(h);
+}
+
+/* An expert's output as moe_tile_launch.out has it. */
+DEVICE uint16_t moe_out(float x)
+{
+	x *= 1.0f / MOE_OUT_PART;
+	return f32_to_f16(x > 65504 ? 65504 : x < -65504 ? -65504 : x);
 }

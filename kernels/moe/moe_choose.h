@@ -83,11 +83,13 @@ DEVICE moe_softmax moe_choose_softmax(const float *logits, uint32_t n)
 	return {top, fast_rcp(wave_sum(sum))};
 }
 
-/* The score by which expert e is chosen with is_shifted. */
-DEVICE float moe_choose_shifted(const moe_router_rule &rule, const moe_softmax &all,
-				float logit, uint32_t e)
+/* The sort key of expert e. */
+DEVICE uint32_t moe_choose_by(const moe_router_rule &rule, const moe_softmax &all, float logit,
+			      uint32_t e)
 {
-	return moe_router_exp(logit - all.top) * all.inv + rule.bias[e];
+	float by = !rule.is_shifted ? logit
+				    : moe_router_exp(logit - all.top) * all.inv + rule.bias[e];
+	return moe_choose_key(rule.is_sigmoid ? moe_choose_sigmoid(rule, logit, e) : by);
 }
 
 DEVICE bool moe_choose_has_groups(const moe_router_rule &rule)
@@ -233,12 +235,8 @@ DEVICE void moe_choose(const moe_router_rule &rule, const float *logits, float f
 	}
 	if (rule.is_shifted)
 		all = moe_choose_softmax(logits, n_experts);
-	for (uint32_t e = thread_index(); e < n_experts; e += THREADS) {
-		float v = e == thread_index() ? first : logits[e];
-		c.keys[e] = moe_choose_key(rule.is_sigmoid ? moe_choose_sigmoid(rule, v, e)
-					   : rule.is_shifted
-						   ? moe_choose_shifted(rule, all, v, e) : v);
-	}
+	for (uint32_t e = thread_index(); e < n_experts; e += THREADS)
+		c.keys[e] = moe_choose_by(rule, all, e == thread_index() ? first : logits[e], e);
 	group_barrier();
 	if (moe_choose_has_groups(rule)) {
 		if (wave_index() == 0)

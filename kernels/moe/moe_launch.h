@@ -27,7 +27,10 @@ enum {
 	MOE_GROUP = 4,
 	MOE_GROUP_TOK = 16,
 	MOE_GROUP_SLOTS = 12,
-	MOE_GROUP_WAVES = 8
+	MOE_GROUP_WAVES = 8,
+	/* Many tokens: an expert's output is stored over this, as a half. Above 65504 MOE_OUT_PART
+	 * it becomes the largest one; below MOE_OUT_PART / 16384 it loses digits. */
+	MOE_OUT_PART = 16
 };
 enum { MOE_GATE, MOE_UP, MOE_DOWN, MOE_PARTS };
 /* activations that kernels can fuse */
@@ -47,15 +50,17 @@ struct moe_launch {
 	uint32_t act;          /* enum moe_act. The shared expert has MOE_SILU or, like the
 				* others, MOE_RELU or MOE_CLIPPED */
 	uint32_t is_bf16;      /* int4: the scales are bf16, not f16 */
-	float alpha, limit;    /* parameters of MOE_CLAMPED; limit of MOE_CLIPPED */
-	const float *gate_bias, *up_bias; /* (E, F) f32, or NULL */
+	float alpha, limit;    /* alpha: MOE_CLAMPED; limit of |u|: it and MOE_CLIPPED */
+	const float *gate_bias, *up_bias; /* (E, F) f32, or of_pairs; or NULL */
 	const float *down_bias;           /* (E, D) f32, or NULL */
 	uint16_t *shared_h;    /* (T, F) f16: h of the shared expert */
 	float *shared_scale;   /* (T) f32: weight of the shared expert; NULL: 1 */
 	struct weight_view shared_router; /* (1, D); q NULL: no router, or shared_scale is
 					   * ready */
 	int32_t n_waves; /* waves of a workgroup of down by groups of pairs (moe_group.h) */
-	int32_t filler; /* tests/lint/check-padding */
+	float gate_limit; /* most of g: MOE_CLAMPED and MOE_CLIPPED */
+	uint32_t of_pairs; /* gate_bias and up_bias are (T, U, F), as h is (moe_lora.hip) */
+	uint32_t filler;
 };
 
 struct moe_int4_axes {

@@ -6,10 +6,10 @@
  * GEOMETRY  workgroups of four waves: (E over 4, T), one expert a wave. x goes through
  *           LDS, and is normalised on the way if asked for. The workgroup that finishes
  *           last has all logits and chooses (moe_choose.h). LDS: MOE_ROUTER_LDS.
- *           For prompts moe_router_tile: (E over 16, T over 8), four
- *           experts a wave and eight tokens a workgroup. So 16 rows are read once for
- *           eight tokens. Each sum has the order that it has in moe_router, so the bits
- *           are the same
+ *           Prompts with a router in f16 or bf16 take linear_tile.hip for the logits. Those in
+ *           f32 take moe_router_tile: (E over 16, T over 8), four experts a wave and eight tokens
+ *           a workgroup, so 16 rows are read once for eight tokens. Each sum has the order that
+ *           it has in moe_router. Then moe_choose: (T), a wave a token. LDS: MOE_CHOICE_LDS
  *           With in_eights the products are summed before the norm's scale is known
  *           (moe_sum.h), so that moe_route.hip can do the same in parts. x in LDS is then f32
  * PRECISION logits in f32; softmax by exp2 of differences to the largest
@@ -17,9 +17,12 @@
  *           decides, so all loads of a row are issued at once, before x has arrived
  * TRIED     one thread chooses while others wait: 5.7 times slower in others'
  *           measurements. One wave takes the best U times: 9.3 us; counting the better
- *           ones takes 7 (E = 128, U = 8, an NVIDIA H200). A second launch: it exceeds
- *           the launch budget (kernels/README.md). moe_router for prompts too: it reads
- *           the router once a token, 4 GB for 4,096 tokens at E = 256
+ *           ones takes 7 (E = 128, U = 8, an NVIDIA H200). A second launch for few tokens: it
+ *           exceeds the launch budget (kernels/README.md). moe_router for prompts too: it reads
+ *           the router once a token, 4 GB for 4,096 tokens at E = 256. There moe_router_tile for
+ *           bf16, with the choice by the last workgroup: 1,029 us predicted for gfx1151 at E = 256
+ *           and 4,096 tokens, of it 515 to issue; tiles of linear_tile.hip take 274 and moe_choose
+ *           27. moe_choose by four waves a token, counting: 54 at E = 128 and 2,048 tokens
  * SEE       kernels/ops/moe_router_ref.c
  */
 #include "kernels/weights/dequant.h"
@@ -226,8 +229,7 @@ DEVICE void moe_router_tile_stage(const moe_router_launch &a, int32_t k, int32_t
 
 /* sum[e][t] += the products of one piece of the wave's rows and all tokens. x: this lane's
  * piece of token 0. */
-template <int format>
-DEVICE void moe_router_tile_piece(const dot8_piece<format> *w, const u32x4 *x,
+DEVICE void moe_router_tile_piece(const dot8_piece<WEIGHT_F32> *w, const u32x4 *x,
 				  float (*sum)[MOE_ROUTER_TILE_TOK])
 {
 	UNROLL
@@ -235,12 +237,11 @@ DEVICE void moe_router_tile_piece(const dot8_piece<format> *w, const u32x4 *x,
 		u32x4 v = x[t * (MOE_ROUTER_TILE_K / 8)];
 		UNROLL
 		for (int e = 0; e < MOE_ROUTER_TILE_EACH; e++)
-			sum[e][t] = moe_router_dot8<format>(w[e], v, sum[e][t]);
+			sum[e][t] = moe_router_dot8<WEIGHT_F32>(w[e], v, sum[e][t]);
 	}
 }
 
 /* The sums of a lane over all of K, for the wave's experts from `first` on. */
-template <int format>
 DEVICE void moe_router_tile_sum(const weight_view &w, const moe_router_launch &a, int32_t first,
 				u32x4 *lds, float (*sum)[MOE_ROUTER_TILE_TOK])
 {
@@ -256,14 +257,14 @@ DEVICE void moe_router_tile_sum(const weight_view &w, const moe_router_launch &a
 		moe_router_tile_stage(a, w.k, at, lds);
 		group_barrier();
 		for (int32_t j = (int32_t)lane_index(); j < MOE_ROUTER_TILE_K / 8; j += WAVE) {
-			dot8_piece<format> piece[MOE_ROUTER_TILE_EACH];
+			dot8_piece<WEIGHT_F32> piece[MOE_ROUTER_TILE_EACH];
 			if (at + j * 8 >= w.k)
 				break;
 			UNROLL
 			for (int e = 0; e < MOE_ROUTER_TILE_EACH; e++)
-				piece[e] = dot8_load<format>(
-					moe_router_at<format>(row[e], at + j * 8));
-			moe_router_tile_piece<format>(piece, lds + j, sum);
+				piece[e] = dot8_load<WEIGHT_F32>(
+					moe_router_at<WEIGHT_F32>(row[e], at + j * 8));
+			moe_router_tile_piece(piece, lds + j, sum);
 		}
 	}
 }
@@ -289,44 +290,80 @@ DEVICE void moe_router_tile_store(const weight_view &w, const moe_router_launch 
 			a.rule.logit_bias ? mine + a.rule.logit_bias[e] : mine;
 }
 
-/* Choose experts for all tokens of the workgroup. It is the last one to finish. */
-DEVICE void moe_router_tile_choose(const weight_view &w, const moe_router_launch &a,
-				   uint32_t *lds, uint32_t *least)
-{
-	uint32_t n = (uint32_t)w.n, n_used = (uint32_t)a.n_used;
-	moe_choice c = moe_choice_of(lds, w.n, a.n_used);
-	for (int32_t i = 0; i < MOE_ROUTER_TILE_TOK; i++) {
-		size_t t = group_index_y() * MOE_ROUTER_TILE_TOK + (size_t)i;
-		if (t >= (size_t)a.n_tok)
-			return;
-		const float *logits = a.logits + t * n;
-		moe_choose<MOE_ROUTER_THREADS>(a.rule, logits, moe_choose_first(logits, n), n,
-					       n_used, c, least,
-					       moe_choose_fixed(a.rule, t, n_used));
-		if (wave_index() == 0)
-			moe_choose_weigh(a.rule, logits, n, n_used, c, a.id + t * n_used,
-					 a.weight + t * n_used);
-		group_barrier(); /* the next token uses the same LDS */
-	}
-}
-
-template <int format>
-DEVICE void moe_router_tile(const weight_view &router, const moe_router_launch &a)
+KERNEL(MOE_ROUTER_THREADS)
+void moe_router_tile_f32_kernel(weight_view router, moe_router_launch a)
 {
 	LDS_DYNAMIC(u32x4, lds);
-	LDS(uint32_t, before, 1);
 	constexpr int32_t EACH = MOE_ROUTER_TILE_EACH, ROWS = MOE_ROUTER_WAVES * EACH;
 	int32_t first = (int32_t)group_index_x() * ROWS + (int32_t)wave_index() * EACH;
 	float sum[EACH][MOE_ROUTER_TILE_TOK] = {};
-	moe_router_tile_sum<format>(router, a, first, lds, sum);
+	moe_router_tile_sum(router, a, first, lds, sum);
 	moe_router_tile_store(router, a, first, sum);
-	uint32_t place = group_arrive(&a.arrived[group_index_y()], before);
-	if (place + 1 != ((uint32_t)router.n + ROWS - 1) / ROWS)
+}
+
+/* The best of keys [from, to) that come behind expert *id with *key: lower ones, and equal ones
+ * of a higher id. */
+DEVICE void moe_choose_next(const uint32_t *keys, uint32_t from, uint32_t to, uint32_t *key,
+			    uint32_t *id)
+{
+	uint32_t best = KEY_TAKEN, at = to;
+	for (uint32_t e = from; e < to; e++) {
+		uint32_t k = keys[e];
+		bool is_behind = k < *key || (k == *key && e > *id);
+		at = is_behind && k > best ? e : at;
+		best = is_behind && k > best ? k : best;
+	}
+	*key = best;
+	*id = at;
+}
+
+/* Like moe_choose, by one wave, which takes the best expert n_used times. A lane has neighbouring
+ * experts, so of equals the first lane's is the lowest. This takes longer for one token, and a
+ * tenth of the instructions for many. */
+DEVICE void moe_choose_wave(const moe_router_rule &rule, const float *logits, uint32_t n_experts,
+			    uint32_t n_used, const moe_choice &c, const int32_t *fixed)
+{
+	uint32_t lane = lane_index(), each = (n_experts + WAVE - 1) / WAVE, key = ~0u, id = 0;
+	uint32_t from = lane * each < n_experts ? lane * each : n_experts;
+	uint32_t to = from + each < n_experts ? from + each : n_experts;
+	moe_softmax all = {};
+	if (fixed) {
+		for (uint32_t u = lane; u < n_used; u += WAVE)
+			c.id[u] = load_global<uint32_t>(fixed + u);
+		wave_barrier();
 		return;
-	group_barrier(); /* all threads have read `before` */
-	if (thread_index() == 0)
-		a.arrived[group_index_y()] = 0;
-	moe_router_tile_choose(router, a, (uint32_t *)lds, before);
+	}
+	if (rule.is_shifted)
+		all = moe_choose_softmax(logits, n_experts);
+	for (uint32_t e = lane; e < n_experts; e += WAVE)
+		c.keys[e] = moe_choose_by(rule, all, logits[e], e);
+	wave_barrier();
+	if (moe_choose_has_groups(rule)) {
+		moe_choose_groups(rule, n_experts, c.keys, c.more);
+		wave_barrier();
+	}
+	moe_choose_next(c.keys, from, to, &key, &id);
+	ONE_BY_ONE
+	for (uint32_t u = 0; u < n_used; u++) {
+		uint32_t most = wave_max(key), all_most = wave_ballot(key == most);
+		if (lane == bit_count((all_most & (0u - all_most)) - 1)) { /* the first of them */
+			c.id[u] = id;
+			moe_choose_next(c.keys, from, to, &key, &id);
+		}
+	}
+	wave_barrier();
+}
+
+KERNEL(WAVE)
+void moe_choose_kernel(weight_view router, moe_router_launch a)
+{
+	LDS_DYNAMIC(u32x4, lds);
+	uint32_t n = (uint32_t)router.n, n_used = (uint32_t)a.n_used;
+	size_t t = group_index_x();
+	const float *logits = a.logits + t * n;
+	moe_choice c = moe_choice_of((uint32_t *)lds, router.n, a.n_used);
+	moe_choose_wave(a.rule, logits, n, n_used, c, moe_choose_fixed(a.rule, t, n_used));
+	moe_choose_weigh(a.rule, logits, n, n_used, c, a.id + t * n_used, a.weight + t * n_used);
 }
 
 #define MOE_ROUTER(name, format) \
@@ -338,13 +375,3 @@ DEVICE void moe_router_tile(const weight_view &router, const moe_router_launch &
 MOE_ROUTER(f32, WEIGHT_F32)
 MOE_ROUTER(f16, WEIGHT_F16)
 MOE_ROUTER(bf16, WEIGHT_BF16)
-
-#define MOE_ROUTER_TILE(name, format) \
-	KERNEL(MOE_ROUTER_THREADS) \
-	void moe_router_tile_##name##_kernel(weight_view router, moe_router_launch a) \
-	{ \
-		moe_router_tile<format>(router, a); \
-	}
-MOE_ROUTER_TILE(f32, WEIGHT_F32)
-MOE_ROUTER_TILE(f16, WEIGHT_F16)
-MOE_ROUTER_TILE(bf16, WEIGHT_BF16)

@@ -11,7 +11,7 @@
 
 enum {
 	MOE_ROUTER_WAVES = 4,
-	/* moe_router_tile, for prompts: */
+	/* moe_router_tile, for prompts with f32: */
 	MOE_ROUTER_TILE_TOK = 8,    /* tokens of a workgroup */
 	MOE_ROUTER_TILE_EACH = 4,   /* experts of a wave; times TOK it is the lanes of a wave */
 	MOE_ROUTER_TILE_K = 2048    /* elements of each token in LDS at a time */
@@ -37,8 +37,8 @@ struct moe_router_launch {
 	float *logits;            /* (T, E) */
 	int32_t *id;              /* (T, U) */
 	float *weight;            /* (T, U) */
-	uint32_t *arrived;        /* (T) workgroups finished; zero before and after. In
-				   * moe_router_tile (T over MOE_ROUTER_TILE_TOK) */
+	uint32_t *arrived;        /* (T) workgroups finished; zero before and after. Not for
+				   * prompts */
 	struct fused_norm norm;   /* norm to apply to x first */
 	int32_t n_tok, n_used;
 	uint32_t in_eights;       /* with a norm, f16 or bf16: sums of moe_sum.h. D is a multiple
@@ -61,8 +61,5 @@ struct moe_router_launch {
 /* Bytes of LDS for a choice, then the logits: moe_route.hip, where the product's LDS was. */
 #define MOE_ROUTE_LDS(n_experts, n_used) \
 	((MOE_CHOICE_LDS(n_experts, n_used) + 15) / 16 * 16 + (n_experts) * 4)
-/* Bytes of LDS of moe_router_tile: x, and later the choice in its place. */
-#define MOE_ROUTER_TILE_LDS(n_experts, n_used) \
-	(MOE_ROUTER_TILE_TOK * MOE_ROUTER_TILE_K * 2 > MOE_CHOICE_LDS(n_experts, n_used) \
-		 ? MOE_ROUTER_TILE_TOK * MOE_ROUTER_TILE_K * 2 \
-		 : MOE_CHOICE_LDS(n_experts, n_used))
+/* Bytes of LDS of moe_router_tile: x. */
+#define MOE_ROUTER_TILE_LDS (MOE_ROUTER_TILE_TOK * MOE_ROUTER_TILE_K * 2)

@@ -16,7 +16,8 @@ enum {
 	MOE_ALIGN_WAVES = 16,
 	MOE_ALIGN_THREADS = 512,
 	MOE_ALIGN_MAX_EXPERTS = 900, /* more would not fit in LDS */
-	MOE_COMBINE_THREADS = 256
+	MOE_COMBINE_THREADS = 256,
+	MOE_COMBINE_EACH = 8 /* numbers of y a thread */
 };
 
 /* n: experts including the shared one. */
@@ -29,7 +30,8 @@ struct moe_tile_launch {
 	struct moe_launch m;
 	int32_t *pairs;        /* (max_blocks, block_m): pair, or -1 if unused */
 	int32_t *block_expert; /* (max_blocks): expert, or -1 if unused */
-	float *out;            /* (T n_slots, D) f32: each pair's output, before weighting */
+	uint16_t *out;         /* (T n_slots, D) f16: each pair's output over MOE_OUT_PART, before
+				* weighting */
 	int32_t max_blocks, block_m;
 	int32_t n_experts;     /* includes the shared one if it is a slot */
 	int32_t n_blocks;      /* blocks of outputs: of 2 F for up, of D for down */

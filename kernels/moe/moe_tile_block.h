@@ -92,7 +92,7 @@ template <class G> DEVICE void moe_tile_up(const moe_tile_launch &a)
 			int32_t pair = pairs[m0 + r * 16 + tile_row(i)];
 			if (pair < 0)
 				continue;
-			uint16_t *h = moe_tile_h(m, (uint32_t)pair);
+			uint16_t *h = p.h = moe_tile_h(m, (uint32_t)pair);
 			UNROLL
 			for (int n = 0; n < G::NT; n += 2) {
 				int32_t f = f0 + n * 8 + tile_column(i);
@@ -101,6 +101,38 @@ template <class G> DEVICE void moe_tile_up(const moe_tile_launch &a)
 						       sum.v[r][n].v[i] * gate.factor,
 						       sum.v[r][n + 1].v[i] *
 							       up.factor);
+			}
+		}
+}
+
+/* Store a wave's outputs. The lane's columns are d0 and d0 + 1, and those 32 behind. D is a
+ * multiple of eight. bias: (D), or NULL. */
+template <class G>
+DEVICE void moe_tile_put(const moe_tile_launch &a, const gemm_sums<G> &sum, const int32_t *pairs,
+			 int32_t d0, float factor, const float *bias)
+{
+	int32_t m0 = gemm_wave_m(G::WAVES_N) * (G::MT * 16), dim = a.m.dim;
+	float b[G::NT] = {};
+	UNROLL
+	for (int n = 0; n < G::NT; n++)
+		if (bias && d0 + n / 2 * 32 < dim)
+			b[n] = load_global<float>(bias + d0 + n / 2 * 32 + n % 2);
+	UNROLL
+	for (int r = 0; r < G::MT; r++)
+		UNROLL
+		for (int i = 0; i < TILE_C; i++) {
+			int32_t pair = pairs[m0 + r * 16 + tile_row(i)];
+			if (pair < 0)
+				continue;
+			uint16_t *out = a.out + (size_t)pair * (size_t)dim;
+			UNROLL
+			for (int n = 0; n < G::NT; n += 2) {
+				int32_t d = d0 + n * 16;
+				if (d < dim)
+					*(uint32_t *)(out + d) =
+						moe_out(sum.v[r][n].v[i] * factor + b[n]) |
+						(uint32_t)moe_out(sum.v[r][n + 1].v[i] * factor +
+								  b[n + 1]) << 16;
 			}
 		}
 }
@@ -124,18 +156,15 @@ template <class G> DEVICE void moe_tile_down(const moe_tile_launch &a)
 	auto x_row = [&](int32_t row) {
 		return (uint32_t)(moe_tile_h(m, moe_tile_pair(pairs, row)) - w.x);
 	};
-	auto w_row = [&](int32_t n) { return moe_tile_row<G>(down, d0 + n); };
-	gemm_run<G>(&w, x_row, w_row, moe_tile_rows<G>(pairs), &sum);
-	auto bias = [&](int32_t n) {
-		bool is_in = m.down_bias && e != m.shared && d0 + n < m.dim;
-		return is_in ? m.down_bias[(size_t)e * (size_t)m.dim + (size_t)(d0 + n)] : 0;
+	/* Even rows of W in one tile, odd ones in the next: a lane stores two neighbours. */
+	auto w_row = [&](int32_t n) {
+		return moe_tile_row<G>(down, d0 + n / 32 * 32 + n % 16 * 2 + n / 16 % 2);
 	};
-	gemm_each(&sum, bias, [&](int32_t row, int32_t n, float x, float b) {
-		int32_t pair = pairs[row];
-		if (pair >= 0 && d0 + n < m.dim)
-			a.out[(size_t)pair * (size_t)m.dim + (size_t)(d0 + n)] =
-				x * down.factor + b;
-	});
+	gemm_run<G>(&w, x_row, w_row, moe_tile_rows<G>(pairs), &sum);
+	d0 += gemm_wave_n(G::WAVES_N) * (G::NT * 16) + 2 * tile_column(0);
+	const float *bias = m.down_bias && e != m.shared
+				    ? m.down_bias + (size_t)e * (size_t)m.dim : NULL;
+	moe_tile_put<G>(a, sum, pairs, d0, down.factor, bias);
 }
 
 #define MOE_TILE(tile, name, format, bm, bn, bk, wm, wn) \

@@ -5,7 +5,7 @@
  *           checkpoint
  * GEOMETRY  as moe_tile.hip, in the shapes that moe_tile.def calls ANY_TILE; weights as
  *           in linear_tile_units.hip
- * PRECISION as linear_tile_units.hip; h rounded to f16; f32 from there to y
+ * PRECISION as linear_tile_units.hip; h rounded to f16, outputs as moe_tile.hip
  * ROOFLINE  gpt-oss-20b, 512 tokens: 64 pairs an expert, 423 MB of weights a layer, 1.7
  *           ms at 256 GB/s; 102 GFLOP, 1.7 ms at 59 TFLOP/s
  * TRIED     no other form yet
@@ -17,7 +17,7 @@
 
 #define NONE(...)
 /* Longer steps would need registers for more units, and LDS for more scales. */
-#define ONE(tile, bm, bn, bk, wm, wn, rate, name, format) \
+#define ONE(tile, bm, bn, bk, wm, wn, rate, other, name, format) \
 	MOE_TILE(tile, name, format, bm, bn, 32, wm, wn)
 #define UNITS(name, format) MOE_TILES(NONE, ONE, name, GEMM_UNITS + format)
 #define UNIT_BLOCKS UNITS

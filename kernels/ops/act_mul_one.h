@@ -10,7 +10,7 @@
 
 static double act_mul_one(const struct activation *act, double g, double u)
 {
-	double limit = act->limit, alpha = act->alpha, z;
+	double limit = act->limit, gate_limit = act->gate_limit, alpha = act->alpha, z;
 	switch (act->kind) {
 	case ACT_SILU:
 		return g / (1 + exp(-g)) * u;
@@ -24,7 +24,7 @@ static double act_mul_one(const struct activation *act, double g, double u)
 	case ACT_RELU:
 		return g > 0 ? g * u : 0;
 	case ACT_CLIPPED:
-		g = g > limit ? limit : g;
+		g = g > gate_limit ? gate_limit : g;
 		u = u > limit ? limit : u < -limit ? -limit : u;
 		return g / (1 + exp(-g)) * u;
 	case ACT_SCALED:

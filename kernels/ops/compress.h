@@ -14,14 +14,15 @@
  *     p = softmax_j(gate[j] + bias[j]), for each element by itself
  *     row = rotated(norm(sum_j p[j] value[j]))
  *
- *     over the positions j of the block. With two series, elements [0, D) of a token count in the
- *     block after its own, and [D, 2 D) in its own. So a sum has 2 ratio terms, but only `ratio`
- *     in a sequence's first block
+ *     over the positions j of the block; without a norm the row is the rotated sum. With two
+ *     series, elements [0, D) of a token count in the block after its own, and [D, 2 D) in its
+ *     own. So a sum has 2 ratio terms, but only `ratio` in a sequence's first block
  *   see_rows    the rows that a token sees: those of its window, in order, then those of
  *               blocks that end at its position or before: all, or the chosen ones
  *
  * Source: modeling_deepseek_v4.py of Hugging Face Transformers, DeepseekV4HCACompressor,
- * DeepseekV4CSACompressor and apply_rotary_pos_emb.
+ * DeepseekV4CSACompressor and apply_rotary_pos_emb. Without a norm it is get_pooled_states of
+ * modeling_glm5_next.py.
  */
 #pragma once
 #include <stdbool.h>
@@ -72,7 +73,7 @@ struct compress_args {
 	float eps;
 	const void *value, *gate;  /* (T, n_series D) act */
 	const float *bias;         /* (ratio, n_series D) f32 */
-	const float *norm;         /* (D) f32 */
+	const float *norm;         /* (D) f32, or NULL */
 	const float *rope;         /* (T, n_freq, 2) f32: of the first position of t's block */
 	const int32_t *slot;       /* (T) all different */
 	const int32_t *seq_of, *position; /* (T) */

@@ -99,8 +99,11 @@ void compress_ref(const struct compress_args *a)
 		float *out = (float *)a->to.rows + row_pages_block(&a->to, a->slot[t]) * dim;
 		for (size_t d = 0; d < dim; d++)
 			row[d] = sum_of(a, a->seq_of[t], a->position[t], d);
-		normalise(row, dim, a->eps, a->norm);
-		rotate(row, dim, a->n_freq, a->rope + (size_t)t * (size_t)a->n_freq * 2, false);
+		if (a->norm)
+			normalise(row, dim, a->eps, a->norm);
+		if (a->n_freq)
+			rotate(row, dim, a->n_freq,
+			       a->rope + (size_t)t * (size_t)a->n_freq * 2, false);
 		for (size_t d = 0; d < dim; d++)
 			out[d] = (float)row[d];
 	}

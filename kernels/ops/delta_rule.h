@@ -16,7 +16,10 @@
  *
  *   S *= exp(g) for each column;  g_i = decay * softplus(a_i + dt_bias_i)
  *
- * Source: modular_kimi_linear.py of Hugging Face Transformers, torch_recurrent_kda.
+ * g_min, a lower bound of g (Ling 3): g_i = g_min / (1 + exp(decay * (a_i + dt_bias_i)))
+ *
+ * Sources: modular_kimi_linear.py, torch_recurrent_kda, and modeling_bailing_hybrid.py,
+ * BailingHybridForgetGate, of Hugging Face Transformers.
  *
  * skip: instead the state space of Mamba-2 (Dao and Gu, Transformers are SSMs, 2024, section
  * 7). Keys and queries stay as they are, values v are not corrected by what the state
@@ -53,6 +56,7 @@ struct delta_rule_args {
 	const struct gated_norm_args *norm; /* host; operation to do after, or NULL */
 	const float *skip;            /* (Hv) f32: Mamba-2's rule; NULL: the gated delta rule */
 	float a_scale;                /* 0: 1; only with skip */
+	float g_min;                  /* below 0, only with by_channel; 0: g has no lower bound */
 };
 
 void delta_rule_ref(const struct delta_rule_args *a);

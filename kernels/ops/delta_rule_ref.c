@@ -50,7 +50,11 @@ static double step_of(const struct delta_rule_args *a, int32_t t, int32_t c)
 /* What token t leaves of column i of the state of value head h. */
 static double kept_of(const struct delta_rule_args *a, int32_t t, int32_t h, int32_t i)
 {
-	return exp(a->decay[h] * step_of(a, t, a->by_channel ? h * a->k_dim + i : h));
+	int32_t c = a->by_channel ? h * a->k_dim + i : h;
+	if (a->g_min < 0)
+		return exp(a->g_min /
+			   (1 + exp(a->decay[h] * (number(&a->a, t, c) + a->dt_bias[c]))));
+	return exp(a->decay[h] * step_of(a, t, c));
 }
 
 /* Token t of value head h by Mamba-2's rule. */

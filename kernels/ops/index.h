@@ -2,8 +2,8 @@
  *
  * An indexer, which chooses what attention sees. Its keys lie in pages as those of attention
  * do. `ratio` neighbouring positions are a block; P is a multiple of it. A block's key is the
- * mean of its keys, normalised and rotated by the angle of its first position. Where a block is
- * one position, only keys of blocks are kept.
+ * mean of its keys, normalised and rotated by the angle of its first position; or compress.h makes
+ * it. Where a block is one position, only keys of blocks are kept.
  *
  *   index_keys    puts the step's keys in their pages, and the keys of blocks that they fill
  *   index_choose  scores the full blocks that a token sees:
@@ -52,7 +52,7 @@ struct index_choose_args {
 	const int32_t *seq_of;     /* (T) */
 	const int32_t *position;   /* (T) */
 	const int32_t *page_table; /* (B, max_pages_per_seq) */
-	float *work;               /* (T, n_ctx_max / ratio) f32 */
+	float *work;               /* (T, n_ctx_max / ratio) scores, or their sort keys */
 	int32_t *table;            /* (T, top + 1); unused entries stay unchanged */
 	int32_t *last;             /* (T) number of chosen positions, minus 1 */
 };

@@ -63,13 +63,13 @@ static double score(const struct index_choose_args *a, int32_t t, size_t block)
 	return sum;
 }
 
-/* Number of blocks that rank before block b. */
-static int32_t rank(const float *scores, int32_t n, int32_t b)
+/* Fewer than `top` blocks rank before block b. */
+static bool is_chosen(const float *scores, int32_t n, int32_t b, int32_t top)
 {
 	int32_t better = 0;
-	for (int32_t i = 0; i < n; i++)
+	for (int32_t i = 0; i < n && better < top; i++)
 		better += scores[i] > scores[b] || (scores[i] == scores[b] && i < b);
-	return better;
+	return better < top;
 }
 
 void index_choose_ref(const struct index_choose_args *a)
@@ -84,7 +84,7 @@ void index_choose_ref(const struct index_choose_args *a)
 			a->work[b] = (float)score(a, t, (size_t)index_page(
 							pages, a->page_size, a->ratio, b));
 		for (int32_t b = 0; b < n; b++)
-			if (rank(a->work, n, b) < a->top)
+			if (is_chosen(a->work, n, b, a->top))
 				table[k++] = index_page(pages, a->page_size, a->ratio, b);
 		if (rest)
 			table[k] = index_page(pages, a->page_size, a->ratio, n);

@@ -12,6 +12,8 @@
  *         to. The backend may do this router and its norm, or a part of them. The caller still
  *         queues the router, right behind, with the same arguments, and may not change y before
  *
+ * A weight's groups may have their inputs in any order (struct weight.group_of).
+ *
  * The backend decides which of these its kernel fuses. It queues the others as separate
  * operations.
  */

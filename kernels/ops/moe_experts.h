@@ -16,10 +16,15 @@
  *               s[t] = 1 / (1 + exp(-(shared_router x[t]))), or 1. Source:
  *               modeling_qwen3_next.py, Qwen3NextSparseMoeBlock. If the others have ACT_RELU or
  *               ACT_CLIPPED, the shared expert has it too.
+ *
+ * Adapters (struct moe_lora): each product of a routed expert becomes W x + s scale[t] B (A x), of
+ * the adapter that row t has, before biases and the activation. Rows without an adapter, and
+ * experts that it leaves as they are, keep their bits.
  */
 #pragma once
 #include <stddef.h>
 
+#include "kernels/ops/lora_part.h"
 #include "kernels/ops/moe_router.h"
 #include "model/formats/activation.h"
 #include "model/formats/blocks.h"
@@ -57,6 +62,19 @@ struct moe_ahead {
 	const struct experts *experts;
 };
 
+/* Places in a row of moe_lora.part. */
+enum { MOE_LORA_GATE, MOE_LORA_UP, MOE_LORA_DOWN, MOE_LORA_PARTS };
+
+/* What LoRA adapters add to routed experts. */
+struct moe_lora {
+	const struct lora_part *part; /* (adapters, E, MOE_LORA_PARTS) */
+	const int32_t *adapter;       /* (T) index in part; -1: none */
+	const float *scale;           /* (T) f32 */
+	int32_t rank;                 /* the largest R of all adapters */
+	float *low;                   /* (T, U, 2, rank) f32, work memory */
+	float *high;                  /* (2, T, U, F) f32, work memory */
+};
+
 struct moe_experts_args {
 	int32_t n_tok, n_used;
 	const void *x;         /* (T, D) act */
@@ -73,6 +91,7 @@ struct moe_experts_args {
 	/* Host; NULL: no prediction. It changes no result, and is for at most MOE_AHEAD_MAX_TOK
 	 * tokens. */
 	const struct moe_ahead *ahead;
+	const struct moe_lora *lora; /* host; NULL: no adapters */
 };
 
 /* Numbers of work memory to sort the T * U pairs (token, slot) by expert: the pairs, with

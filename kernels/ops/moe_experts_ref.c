@@ -36,6 +36,29 @@ struct expert_f64 {
 	struct activation act;
 };
 
+/* What an adapter adds to an expert's products for one token. */
+struct adapter_f64 {
+	const struct lora_part *part; /* (MOE_LORA_PARTS); NULL: nothing */
+	double scale;
+};
+
+/* y[n] += scale B (A x) of the part, whose B has n rows. */
+static void add_adapter(const struct adapter_f64 *of, int which, const double *x, size_t k,
+			double *y, size_t n)
+{
+	static const enum dtype types[] = {
+		[LORA_F32] = DTYPE_F32, [LORA_F16] = DTYPE_F16, [LORA_BF16] = DTYPE_BF16};
+	const struct lora_part *p = of->part ? &of->part[which] : NULL;
+	for (int32_t r = 0; p && r < p->rank; r++) {
+		double low = 0;
+		for (size_t i = 0; i < k; i++)
+			low += blocks_float(p->a, types[p->type], (size_t)r * k + i) * x[i];
+		low *= of->scale * p->scale;
+		for (size_t i = 0; i < n; i++)
+			y[i] += low * blocks_float(p->b, types[p->type], (size_t)r * n + i);
+	}
+}
+
 static struct expert_f64 mlp_decode(const struct weight *gate, const struct weight *up,
 			     const struct weight *down)
 {
@@ -51,9 +74,13 @@ static void mlp_deinit(struct expert_f64 *m)
 }
 
 /* h (n_ffn) = act(gate · x, up · x) */
-static void add_gates(const struct expert_f64 *m, const double *x, double *h)
+static void add_gates(const struct expert_f64 *m, const struct adapter_f64 *of, const double *x,
+		      double *h)
 {
 	size_t n_ffn = m->n_ffn, dim = m->dim;
+	double *more = xcalloc(2 * n_ffn, sizeof *more);
+	add_adapter(of, MOE_LORA_GATE, x, dim, more, n_ffn);
+	add_adapter(of, MOE_LORA_UP, x, dim, more + n_ffn, n_ffn);
 	for (size_t f = 0; f < n_ffn; f += REF_ROWS) {
 		double g[REF_ROWS] = {0}, u[REF_ROWS] = {0};
 		size_t n = MIN(n_ffn - f, (size_t)REF_ROWS);
@@ -64,16 +91,21 @@ static void add_gates(const struct expert_f64 *m, const double *x, double *h)
 		ref_add(m->gate + f * dim, 1, x, dim, g);
 		ref_add(m->up + f * dim, 1, x, dim, u);
 		for (size_t i = 0; i < n; i++)
-			h[f + i] = MOE_ACT(act_mul_one(&m->act, g[i], u[i]));
+			h[f + i] = MOE_ACT(act_mul_one(&m->act, g[i] + more[f + i],
+						       u[i] + more[n_ffn + f + i]));
 	}
+	free(more);
 }
 
 /* sum (D) += weight * expert(x) */
-static void add_expert(const struct expert_f64 *m, double weight, const double *x, double *sum)
+static void add_expert(const struct expert_f64 *m, const struct adapter_f64 *of, double weight,
+		       const double *x, double *sum)
 {
 	size_t n_ffn = m->n_ffn, dim = m->dim;
 	double *h = xcalloc(n_ffn, sizeof *h);
-	add_gates(m, x, h);
+	struct adapter_f64 weighted = {of->part, of->scale * weight};
+	add_gates(m, of, x, h);
+	add_adapter(&weighted, MOE_LORA_DOWN, h, n_ffn, sum, dim);
 	for (size_t d = 0; d < dim; d += REF_ROWS) {
 		double s[REF_ROWS] = {0};
 		size_t n = MIN(dim - d, (size_t)REF_ROWS);
@@ -112,6 +144,16 @@ static double shared_weight(const struct experts *ex, const double *x)
 	return 1 / (1 + exp(-dot[0]));
 }
 
+/* What token t's adapter adds to expert e. */
+static struct adapter_f64 adapter_of(const struct moe_experts_args *a, int32_t t, int32_t e)
+{
+	const struct moe_lora *l = a->lora;
+	if (!l || l->adapter[t] < 0)
+		return (struct adapter_f64){NULL, 0};
+	size_t row = (size_t)l->adapter[t] * (size_t)a->experts->n + (size_t)e;
+	return (struct adapter_f64){l->part + row * MOE_LORA_PARTS, l->scale[t]};
+}
+
 void moe_experts_ref(const struct moe_experts_args *a)
 {
 	if (a->router)
@@ -132,10 +174,12 @@ void moe_experts_ref(const struct moe_experts_args *a)
 		for (int32_t u = 0; u < a->n_used; u++) {
 			size_t i = (size_t)t * (size_t)a->n_used + (size_t)u;
 			const struct expert_f64 *m = routed_expert(ex, a->id[i], &routed[a->id[i]]);
-			add_expert(m, a->weight[i], x, sum);
+			const struct adapter_f64 of = adapter_of(a, t, a->id[i]);
+			add_expert(m, &of, a->weight[i], x, sum);
 		}
+		const struct adapter_f64 none = {NULL, 0};
 		if (ex->shared_gate)
-			add_expert(&shared, shared_weight(ex, x), x, sum);
+			add_expert(&shared, &none, shared_weight(ex, x), x, sum);
 		for (size_t d = 0; d < dim; d++)
 			y[d] = (float)sum[d];
 	}

@@ -40,10 +40,10 @@ DEVICE uint32_t clamped_one(uint32_t gate, uint32_t up, float alpha, float limit
 	return f32_to_f16(g * fast_rcp(1 + e) * (u + 1));
 }
 
-DEVICE uint32_t clipped_one(uint32_t gate, uint32_t up, float, float limit)
+DEVICE uint32_t clipped_one(uint32_t gate, uint32_t up, float gate_limit, float limit)
 {
 	float g = f16_to_f32((uint16_t)gate), u = f16_to_f32((uint16_t)up);
-	g = g > limit ? limit : g;
+	g = g > gate_limit ? gate_limit : g;
 	u = u > limit ? limit : u < -limit ? -limit : u;
 	return f32_to_f16(g * fast_rcp(1 + fast_exp2(g * -1.44269504f)) * u);
 }
@@ -64,7 +64,7 @@ DEVICE uint32_t relu_one(uint32_t gate, uint32_t up, float, float)
 
 template <uint32_t act(uint32_t, uint32_t, float, float)>
 DEVICE void act_mul(uint64_t n, const uint16_t *gate, const uint16_t *up, uint16_t *y,
-		    float alpha = 0, float limit = 0) /* limit: or scale */
+		    float alpha = 0, float limit = 0) /* or gate_limit; or scale */
 {
 	uint64_t i = ((uint64_t)group_index_x() * ACT_MUL_THREADS + thread_index()) *
 		     ACT_MUL_EACH;
@@ -108,9 +108,9 @@ void clamped_mul_kernel(uint64_t n, const uint16_t *gate, const uint16_t *up, ui
 
 KERNEL(ACT_MUL_THREADS)
 void clipped_mul_kernel(uint64_t n, const uint16_t *gate, const uint16_t *up, uint16_t *y,
-			float alpha, float limit)
+			float gate_limit, float limit)
 {
-	act_mul<clipped_one>(n, gate, up, y, alpha, limit);
+	act_mul<clipped_one>(n, gate, up, y, gate_limit, limit);
 }
 
 KERNEL(ACT_MUL_THREADS)

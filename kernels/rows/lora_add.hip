@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MATH      kernels/ops/lora_add.h: low = scale s A x, then y += B low
- * LAYOUT    A (R, K) and B (R, N) f32, f16 or bf16, x (T, K) f16, y (T, N) f32 or f16
- * GEOMETRY  workgroups of 256 threads. low: a row of A a workgroup, (R times outputs, T); high:
- *           an element of y a thread, (the outputs' N over 256, T)
+ * LAYOUT    A (R, K) and B (R, N) f32, f16 or bf16, x (T, K) f16, y (T, N) f32 or f16; or all of
+ *           them of each head
+ * GEOMETRY  workgroups of 512 threads. A thread has four elements of x, and 16 rows of A at once.
+ *           few: each workgroup computes all of low for itself, and then an element of y a thread,
+ *           (the outputs' N over 512, times heads, T). LDS: the waves' sums, and low.
+ *           Many tokens take two launches with the same bits. low: 16 rows of A a workgroup,
+ *           (R over 16 times outputs or heads, T); high: as few, without LDS
  * PRECISION f32; y in f16 is rounded once more
- * ROOFLINE  bound by memory: A and B are read once at decode. At prefill each token reads them
- *           again, from the cache
- * TRIED     a row of A a wave, a number a lane: bound by latency, three times as slow
+ * ROOFLINE  bound by its launch and latency at decode: A and B of rank 16 of Qwen3-30B-A3B's q, k
+ *           and v are 0.37 MB, 1.5 us at 256 GB/s. B and y are loaded before low is there. At
+ *           prefill each token reads A and B again, from the cache
+ * TRIED     a row of A a wave, a number a lane: bound by latency, three times as slow. (by
+ *           prediction) few tokens by two launches, too: 3.3 us more for a layer's q, k and v
  * SEE       kernels/ops/lora_add_ref.c
  */
-#include "kernels/device/dialect.h"
-#include "kernels/rows/lora_launch.h"
+#include "kernels/rows/lora_rows.h"
 
 /* Element o of an array of the launch. By a choice among all of them the compiler sees that
  * pointers are global; by an index it does not. */
@@ -29,126 +34,124 @@ DEVICE lora_part part_of(const lora_launch &a, uint32_t o, uint32_t t)
 	return i < 0 || !of ? none : of[i];
 }
 
-template <int TYPE> DEVICE float of_16(uint32_t bits)
+/* x of head h of token t. */
+DEVICE lora_input input_of(const lora_launch &a, uint32_t t, uint32_t h)
 {
-	return TYPE == LORA_F16 ? f16_to_f32((uint16_t)bits) : bf16_to_f32((uint16_t)bits);
-}
-
-/* Element i of a matrix. */
-template <int TYPE> DEVICE float number(const void *p, size_t i)
-{
-	if (TYPE == LORA_F32)
-		return load_global<float>((const float *)p + i);
-	return of_16<TYPE>(load_global<uint16_t>((const uint16_t *)p + i));
-}
-
-/* Four products: elements of a matrix from i on, and of x from k on. */
-template <int TYPE> DEVICE float four(const void *p, size_t i, const uint16_t *x, int32_t k)
-{
-	float w[4];
-	u32x2 v = load_global<u32x2>(x + k);
-	if (TYPE == LORA_F32) {
-		u32x4 bits = load_global<u32x4>((const float *)p + i);
-		UNROLL
-		for (int32_t e = 0; e < 4; e++)
-			w[e] = bits_cast<float>(bits[e]);
-	} else {
-		u32x2 bits = load_global<u32x2>((const uint16_t *)p + i);
-		UNROLL
-		for (int32_t e = 0; e < 4; e++)
-			w[e] = of_16<TYPE>(bits[e / 2] >> e % 2 * 16);
-	}
-	float sum = w[0] * f16_to_f32((uint16_t)v[0]);
-	sum += w[1] * f16_to_f32((uint16_t)(v[0] >> 16));
-	sum += w[2] * f16_to_f32((uint16_t)v[1]);
-	return sum + w[3] * f16_to_f32((uint16_t)(v[1] >> 16));
-}
-
-/* What a thread adds to the product of row r of A and x. */
-template <int TYPE>
-DEVICE float low_of(const lora_part &p, int32_t r, const uint16_t *x, int32_t n_in)
-{
-	enum { ONCE = 4 * LORA_THREADS, AHEAD = 4 };
-	size_t row = (size_t)r * (size_t)n_in;
-	int32_t k = (int32_t)thread_index() * 4;
-	float sum = 0, ahead[AHEAD];
-	if (n_in % 4 != 0) {
-		for (k = (int32_t)thread_index(); k < n_in; k += LORA_THREADS)
-			sum += number<TYPE>(p.a, row + (size_t)k) * f16_to_f32(x[k]);
-		return sum;
-	}
-	for (; k + (AHEAD - 1) * ONCE < n_in; k += AHEAD * ONCE) {
-		UNROLL
-		for (int32_t i = 0; i < AHEAD; i++)
-			ahead[i] = four<TYPE>(p.a, row + (size_t)(k + i * ONCE), x, k + i * ONCE);
-		sum += (ahead[0] + ahead[1]) + (ahead[2] + ahead[3]);
-	}
-	for (; k < n_in; k += ONCE)
-		sum += four<TYPE>(p.a, row + (size_t)k, x, k);
-	return sum;
-}
-
-/* Element n of B low, of `size`. */
-template <int TYPE>
-DEVICE float high_of(const lora_part &p, const float *low, int32_t n, int32_t size)
-{
-	enum { AHEAD = 8 };
-	int32_t r = 0;
-	float sum = 0, ahead[AHEAD];
-	for (; r + AHEAD <= p.rank; r += AHEAD) {
-		UNROLL
-		for (int32_t i = 0; i < AHEAD; i++)
-			ahead[i] = number<TYPE>(p.b, (size_t)(r + i) * (size_t)size + (size_t)n);
-		UNROLL
-		for (int32_t i = 0; i < AHEAD; i++)
-			sum += low[r + i] * ahead[i];
-	}
-	for (; r < p.rank; r++)
-		sum += low[r] * number<TYPE>(p.b, (size_t)r * (size_t)size + (size_t)n);
-	return sum;
+	size_t row = (size_t)t * (size_t)a.n_heads + h;
+	return {a.x + row * (size_t)a.x_pitch, h * (size_t)a.a_step, (size_t)a.a_width, a.n_in,
+		a.by_fours != 0};
 }
 
 KERNEL(LORA_THREADS)
 void lora_low_kernel(lora_launch a)
 {
-	LDS(float, part, LORA_THREADS / WAVE);
-	uint32_t t = group_index_y(), o = group_index_x() / (uint32_t)a.rank;
-	int32_t r = (int32_t)(group_index_x() % (uint32_t)a.rank);
+	LDS(float, part, LORA_THREADS / WAVE * LORA_ROWS);
+	uint32_t t = group_index_y(), pieces = ((uint32_t)a.rank + LORA_ROWS - 1) / LORA_ROWS;
+	uint32_t row = group_index_x() / pieces;
+	uint32_t o = a.n_heads == 1 ? row : 0, h = a.n_heads == 1 ? 0 : row;
+	int32_t r0 = (int32_t)(group_index_x() % pieces * LORA_ROWS);
 	lora_part p = part_of(a, o, t);
-	const uint16_t *x = a.x + (size_t)t * (size_t)a.n_in;
-	if (r >= p.rank)
+	size_t lows = (size_t)(a.n_out * a.n_heads);
+	float *low = a.low + ((size_t)t * lows + row) * (size_t)a.rank;
+	float scale = p.scale * a.scale[t];
+	if (r0 >= p.rank)
 		return;
-	float sum = p.type == LORA_F32	 ? low_of<LORA_F32>(p, r, x, a.n_in)
-		    : p.type == LORA_F16 ? low_of<LORA_F16>(p, r, x, a.n_in)
-					 : low_of<LORA_BF16>(p, r, x, a.n_in);
-	sum = group_sum<LORA_THREADS>(sum, part);
-	if (thread_index() == 0)
-		a.low[((size_t)t * (size_t)a.n_out + o) * (size_t)a.rank + (size_t)r] =
-			sum * (p.scale * a.scale[t]);
+	if (p.type == LORA_F32)
+		lora_low<LORA_F32>(p, input_of(a, t, h), r0, scale, part, low);
+	else if (p.type == LORA_F16)
+		lora_low<LORA_F16>(p, input_of(a, t, h), r0, scale, part, low);
+	else
+		lora_low<LORA_BF16>(p, input_of(a, t, h), r0, scale, part, low);
+}
+
+/* A workgroup's piece of an output, and this thread's element. */
+struct lora_piece {
+	uint32_t t, o, h;
+	bool is_in, is_f32, is_new;
+	void *y;         /* f32, or f16 */
+	size_t at;       /* the element's place in y */
+	int32_t b, rows; /* its row of B, of so many */
+};
+
+DEVICE lora_piece piece_of(const lora_launch &a)
+{
+	lora_piece out = {};
+	uint32_t n_heads = (uint32_t)a.n_heads;
+	int32_t piece = (int32_t)(group_index_x() / n_heads), size = a.n[0];
+	out.t = group_index_y();
+	out.h = n_heads == 1 ? 0 : group_index_x() % n_heads;
+	while (piece >= (size + LORA_THREADS - 1) / LORA_THREADS) {
+		piece -= (size + LORA_THREADS - 1) / LORA_THREADS;
+		size = pick(a.n, ++out.o);
+	}
+	int32_t n = piece * LORA_THREADS + (int32_t)thread_index();
+	size_t pitch = (size_t)(a.y_pitch ? a.y_pitch : size);
+	out.is_in = n < size;
+	out.is_f32 = pick(a.is_f32, out.o);
+	out.is_new = pick(a.is_new, out.o);
+	out.y = pick(a.y, out.o);
+	out.at = ((size_t)out.t * n_heads + out.h) * pitch + (size_t)n;
+	out.b = (out.is_in ? n : size - 1) + (int32_t)out.h * a.b_step;
+	out.rows = size + a.b_more;
+	return out;
+}
+
+/* Adds B low to y, or stores it. FEW: low is computed first, in lds. */
+template <int TYPE, bool FEW>
+DEVICE void lora_piece_add(const lora_launch &a, const lora_part &p, const lora_piece &w,
+			   float *lds)
+{
+	auto ahead = lora_load_ahead<TYPE, LORA_ROWS>(p, 0, w.b, w.rows);
+	uint32_t bits = 0;
+	float y = -0.f;
+	if (w.is_in && !w.is_new && w.is_f32)
+		bits = ((const uint32_t *)w.y)[w.at];
+	else if (w.is_in && !w.is_new)
+		bits = ((const uint16_t *)w.y)[w.at];
+	if constexpr (FEW) {
+		const float *low = lora_own_low<TYPE>(p, input_of(a, w.t, w.h),
+						      p.scale * a.scale[w.t], lds);
+		y = lora_high<TYPE>(p, [&](int32_t r) { return low[r]; }, w.b, w.rows, ahead);
+	} else {
+		size_t row = a.n_heads == 1 ? (size_t)w.t * (size_t)a.n_out + w.o
+					    : (size_t)w.t * (size_t)a.n_heads + w.h;
+		const float *low = a.low + row * (size_t)a.rank;
+		y = lora_high<TYPE>(p, [&](int32_t r) { return low[r]; }, w.b, w.rows, ahead);
+	}
+	if (!w.is_new)
+		y += w.is_f32 ? bits_cast<float>(bits) : f16_to_f32((uint16_t)bits);
+	if (w.is_in && w.is_f32)
+		((float *)w.y)[w.at] = y;
+	else if (w.is_in)
+		((uint16_t *)w.y)[w.at] = f32_to_f16(y);
+}
+
+template <bool FEW> DEVICE void lora_add_any(const lora_launch &a, float *lds)
+{
+	lora_piece w = piece_of(a);
+	lora_part p = part_of(a, w.o, w.t);
+	if (p.rank == 0) {
+		if (w.is_new && w.is_in)
+			((float *)w.y)[w.at] = -0.f;
+		return;
+	}
+	if (p.type == LORA_F32)
+		lora_piece_add<LORA_F32, FEW>(a, p, w, lds);
+	else if (p.type == LORA_F16)
+		lora_piece_add<LORA_F16, FEW>(a, p, w, lds);
+	else
+		lora_piece_add<LORA_BF16, FEW>(a, p, w, lds);
+}
+
+KERNEL(LORA_THREADS)
+void lora_few_kernel(lora_launch a)
+{
+	LDS_DYNAMIC(float, lds);
+	lora_add_any<true>(a, lds);
 }
 
 KERNEL(LORA_THREADS)
 void lora_high_kernel(lora_launch a)
 {
-	uint32_t t = group_index_y(), o = 0;
-	int32_t piece = (int32_t)group_index_x(), size = a.n[0];
-	while (piece >= (size + LORA_THREADS - 1) / LORA_THREADS) {
-		piece -= (size + LORA_THREADS - 1) / LORA_THREADS;
-		size = pick(a.n, ++o);
-	}
-	int32_t n = piece * LORA_THREADS + (int32_t)thread_index();
-	lora_part p = part_of(a, o, t);
-	if (n >= size || p.rank == 0)
-		return;
-	const float *low = a.low + ((size_t)t * (size_t)a.n_out + o) * (size_t)a.rank;
-	size_t at = (size_t)t * (size_t)size + (size_t)n;
-	float sum = p.type == LORA_F32	 ? high_of<LORA_F32>(p, low, n, size)
-		    : p.type == LORA_F16 ? high_of<LORA_F16>(p, low, n, size)
-					 : high_of<LORA_BF16>(p, low, n, size);
-	if (pick(a.is_f32, o)) {
-		((float *)pick(a.y, o))[at] += sum;
-	} else {
-		uint16_t *y = (uint16_t *)pick(a.y, o) + at;
-		*y = f32_to_f16(f16_to_f32(*y) + sum);
-	}
+	lora_add_any<false>(a, nullptr);
 }

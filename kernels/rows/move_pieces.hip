@@ -2,7 +2,7 @@
  *
  * MATH      kernels/ops/move_pieces.h
  * LAYOUT    arrays of parts anywhere behind `memory`; the block (n, block_bytes)
- * GEOMETRY  workgroups of 256 threads: (parts, things); 16 bytes a thread and turn, or single
+ * GEOMETRY  workgroups of 256 threads: (parts, things); 16 bytes a thread and iteration, or single
  *           bytes if a number is not a multiple of 16
  * PRECISION copies bytes
  * ROOFLINE  reads and writes the block once: 8 MiB, which is a small part of the copy to or

@@ -256,7 +256,7 @@ enum status align_load(struct align *a, struct fail *fail)
 	if (st == OK)
 		st = engine_create(a->model, a->backend, &eo, &a->engine, fail);
 	if (st == OK)
-		log_info("aligner_model: %s, for audio of at most %d s", a->dir,
+		log_info("aligner_model: %s, for pieces of at most %d s", a->dir,
 			 (int)(align_max_us(a) / 1000000));
 	return st;
 }

@@ -91,6 +91,19 @@ enum status align_words_check(const char *language, struct fail *fail)
 			"Russian and Spanish", language);
 }
 
+void align_words_join(struct align_words *all, const struct align_words *piece, size_t at,
+		      int32_t from_ms, int32_t end_ms)
+{
+	for (size_t i = 0; i < piece->n; i++) {
+		const struct align_word *w = &piece->p[i];
+		add(all, align_words_text(piece, i), at + w->begin, true);
+		struct align_word *own = &all->p[all->n - 1];
+		own->end = at + w->end;
+		own->from_ms = (int32_t)MIN((int64_t)from_ms + w->from_ms, end_ms);
+		own->to_ms = (int32_t)MIN((int64_t)from_ms + w->to_ms, end_ms);
+	}
+}
+
 void align_words_deinit(struct align_words *w)
 {
 	free(w->p);

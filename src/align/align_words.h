@@ -30,4 +30,8 @@ static inline struct str align_words_text(const struct align_words *w, size_t i)
 enum status align_words_check(const char *language, struct fail *fail) MUST_USE;
 /* Appends the words of text. The language is one that align_words_check takes. */
 void align_words_split(struct str text, const char *language, struct align_words *out);
+/* Appends the words of a piece, whose text begins at byte `at` of the whole and whose audio begins
+ * from_ms after its beginning. Times beyond end_ms become end_ms. */
+void align_words_join(struct align_words *all, const struct align_words *piece, size_t at,
+		      int32_t from_ms, int32_t end_ms);
 void align_words_deinit(struct align_words *w);

@@ -122,7 +122,8 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	copy_names(a, o);
 	a->chat = (struct chat_model){.model = m, .vision = o->vision, .sound = o->sound,
 				      .max_images = o->max_images, .fetch = o->fetch,
-				      .audio = o->audio, .lacks_audio = o->lacks_audio,
+				      .video = o->video, .audio = o->audio,
+				      .lacks_audio = o->lacks_audio,
 				      .calls = memory->calls,
 				      .reasoning = o->reasoning,
 				      .strict_tools = o->strict_tools};
@@ -161,6 +162,11 @@ enum status api_create(const struct api_opts *o, struct api **out,
 	else
 		api_destroy(a);
 	return st;
+}
+
+const char *api_tool_format(const struct api *a)
+{
+	return a->chat.tool_format ? a->chat.tool_format->name : "none";
 }
 
 void api_sampling_format(const struct api *a, const struct generation_defaults *set,

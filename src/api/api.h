@@ -9,6 +9,7 @@
 #pragma once
 #include "align/align.h"
 #include "audio/audio.h"
+#include "video/video.h"
 #include "base/buf.h"
 #include "chat/chat_template.h"
 #include "embed/embed.h"
@@ -53,7 +54,8 @@ struct api_opts {
 	bool sees, watches, hears; /* what it would take, were it in memory */
 	struct api_memory *memory; /* outlives the api; NULL: the api has its own */
 	int32_t max_images;        /* images, sounds, videos of a request */
-	struct audio_limits audio; /* as in struct chat_model */
+	struct video_limits video; /* as in struct chat_model, and so is audio */
+	struct audio_limits audio;
 	const struct fetch *fetch; /* gets images by their address; NULL: addresses are refused */
 	const char *model_name;    /* `model` in answers; the name that requests give */
 	const char *const *aliases; /* further names of the model that requests may give */
@@ -91,6 +93,9 @@ void api_destroy(struct api *a);
 /* Appends which sampling holds where a request says nothing, and from where. */
 void api_sampling_format(const struct api *a, const struct generation_defaults *set,
 			 struct buf *out);
+/* How calls of tools are written and read, as the setting tool_format spells it; "none" where
+ * nothing is read as a call. */
+const char *api_tool_format(const struct api *a);
 /* Might the body hold an image or audio, in any spelling, or name a response that did? Computing
  * one takes long, so such a body is for a worker thread. */
 bool api_may_see(const struct api *a, struct str body);
@@ -205,6 +210,7 @@ struct api_row {
 	const char *state;     /* "loaded", as llama-server's router spells it */
 	bool is_loaded;
 	double load_s;         /* seconds that its last load took */
+	int64_t ends_s;        /* when it leaves memory if not used, since 1970; 0: it stays */
 	const char *why;       /* why it could not be loaded; NULL: it could */
 };
 /* /api/tags, /api/ps and /api/version */
@@ -252,22 +258,6 @@ enum status api_response_delete(const struct api_memory *m, struct api_kept kept
 /* Fails in any case: what is kept is complete (E_INVAL), or nothing is (E_NOT_FOUND). */
 enum status api_response_cancel(const struct api_memory *m, struct api_kept kept,
 				struct fail *fail) MUST_USE;
-
-/* --- files and batches: batches.c. Store NULL: there is no state_dir, E_UNSUPPORTED. ------ */
-struct batch_page;
-struct batch_store;
-void api_files_list(struct batch_store *s, const struct batch_page *page, struct buf *out);
-enum status api_file_format(struct batch_store *s, struct api_kept kept, struct buf *out,
-			    struct fail *fail) MUST_USE;
-/* Opens a file's bytes for reading; the caller closes *out_fd. */
-enum status api_file_open(struct batch_store *s, struct api_kept kept, int *out_fd,
-			  int64_t *out_n, struct fail *fail) MUST_USE;
-enum status api_file_delete(struct batch_store *s, struct api_kept kept, struct buf *out,
-			    struct fail *fail) MUST_USE;
-void api_batches_list(struct batch_store *s, const struct batch_page *page, struct buf *out);
-enum status api_batch_format(struct batch_store *s, struct api_kept kept, struct buf *out,
-			     struct fail *fail) MUST_USE;
-enum status api_check_batches(const struct batch_store *s, struct fail *fail) MUST_USE;
 
 /* Answers without the engine: appends JSON to out. Slow for large bodies: may run on a worker
  * thread. Errors are those of api_call_create, and E_CANCELLED where is_gone was true. */

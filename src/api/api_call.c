@@ -96,7 +96,7 @@ enum status api_call_create(const struct api *a, const struct api_input *in,
 	c->dialect = in->dialect;
 	c->owner = in->owner;
 	c->is_gone = in->is_gone;
-	c->file = file;
+	c->form.file = file;
 	arena_init(&c->arena);
 	c->request = request_create(id);
 	c->stats.arrival_us = c->request->arrival_us =

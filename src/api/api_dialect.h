@@ -47,7 +47,7 @@ struct dialect {
 	bool may_write_nothing; /* max_tokens may be 0: then the prompt only fills the cache */
 	const char *stream_type; /* a stream's Content-Type; NULL: server-sent events */
 	/* Takes a form apart: NULL where the body is JSON. *out_file: a file in it, a view into the
-	 * body, which becomes api_call.file. */
+	 * body, which becomes api_call.form. */
 	enum status (*read_form)(const struct api_input *in, json_t **out, struct str *out_file,
 				 struct fail *fail);
 	/* Fills *to from the client's body; NULL: the body is read as it is. It may choose

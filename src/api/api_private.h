@@ -11,6 +11,7 @@
 #include "api/parts.h"
 #include "api/response_store.h"
 #include "chat/chat_model.h"
+#include "chat/images.h"
 
 /* One of the models that are served, and what its tensors add up to. */
 struct served {
@@ -107,9 +108,13 @@ struct api_call {
 	const struct format *format;   /* which of OpenAI's two shapes; NULL: another API's */
 	uint64_t owner;                /* the API key that owns what is stored; 0: no keys */
 	const _Atomic bool *is_gone;   /* the client has gone; read by workers */
-	struct str file;      /* of a form: a view into the body; read while the call is made */
+	/* Of a form, while the call is made: its file is a view into the body. With `audio` there
+	 * is a prompt for each of n_pieces, which end at these samples of it. */
+	struct images_form form;
+	const int64_t *piece_ends;
+	int n_pieces;         /* 0: one prompt */
 	int64_t audio_us;     /* how long its audio is */
-	struct str opening;   /* the beginning of the answer, behind the prompt: not the model's */
+	struct str opening;   /* what halod writes between the prompt and the model's answer */
 	struct arena arena;   /* holds echo, user, stop_string */
 	bool is_stream, include_usage, is_done;
 	bool shows_progress;  /* a stream tells how far its prompt is */

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/batches.h"
 #include "api/multipart.h"
 #include "api/peek.h"
 #include "api/text_call.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/utf8.h"
 #include "batch/batch_files.h"
 #include "batch/batch_lines.h"
@@ -76,7 +76,6 @@ static enum status read_form(const struct multipart *form, struct batch_file *ab
 			     struct str *out_bytes, struct fail *fail)
 {
 	const struct multipart_part *file = multipart_find(form, "file", NULL);
-	int64_t age_s = 0;
 	enum status st = OK;
 	if (!file || multipart_find(form, "file", file))
 		return fail_at(fail, E_INVAL, "file", "the form must have one part `file`");
@@ -84,13 +83,11 @@ static enum status read_form(const struct multipart *form, struct batch_file *ab
 		return fail_at(fail, E_INVAL, "purpose", "the form has no `purpose`: \"batch\"");
 	for (int i = 0; st == OK && i < form->n; i++)
 		if (&form->parts[i] != file)
-			st = read_field(&form->parts[i], &age_s, fail);
+			st = read_field(&form->parts[i], &about->age_s, fail);
 	if (st != OK)
 		return st;
 	if (file->content.n == 0)
 		return fail_at(fail, E_INVAL, "file", "the file is empty");
-	if (age_s)
-		about->expires_s = clock_wall_s() + age_s;
 	struct buf clean = {0}; /* bytes that are no UTF-8 become longer */
 	utf8_add_clean(&clean, file->filename.n ? file->filename : STR("file.jsonl"));
 	struct str name = json_read_clip(buf_str(&clean), BATCH_FILE_NAME - 1);

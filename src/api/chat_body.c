@@ -149,11 +149,11 @@ static void set_reasoning(const struct json_node *body, struct request *r,
 
 enum status chat_body_render(const struct api *a, const struct json_node *body,
 			     struct arena *scratch, struct marked *out,
-			     struct images *images, struct fail *fail)
+			     struct images *images, const _Atomic bool *is_gone, struct fail *fail)
 {
 	struct outparse_opts parse = {0};
 	struct chat chat = {.m = &a->chat, .parse = &parse, .arena = scratch,
-			    .in.arena = scratch, .images = images};
+			    .in.arena = scratch, .images = images, .is_gone = is_gone};
 	return chat_render(body, &chat, out, fail);
 }
 
@@ -163,9 +163,10 @@ enum status chat_body_count(const struct api *a, const struct dialect_body *chat
 	struct json_node body = dialect_body_root(chat);
 	struct marked prompt = {0};
 	struct ids ids = {0};
-	struct images images;
+	struct images images = {0};
 	const struct images_use use = {.is_gone = in->is_gone};
-	enum status st = chat_body_render(a, &body, in->scratch, &prompt, &images, fail);
+	enum status st = chat_body_render(a, &body, in->scratch, &prompt, &images, in->is_gone,
+					  fail);
 	if (st == OK)
 		st = tokenizer_encode_marked(a->chat.model->tokenizer, &prompt, &ids, fail);
 	if (st == OK)
@@ -173,6 +174,7 @@ enum status chat_body_count(const struct api *a, const struct dialect_body *chat
 	if (st == OK)
 		st = images_expand(&images, &use, &ids, fail);
 	*out = ids.n;
+	images_close(&images);
 	ids_deinit(&ids);
 	marked_deinit(&prompt);
 	return st;
@@ -208,6 +210,26 @@ static bool marks_thinking(const struct tokenizer *t, const struct request *r)
 	       (is_special || str_is(r->parse.think_close, CHAT_CHANNEL_END));
 }
 
+/* Computes the images of the prompts. Those of a form with pieces differ by their piece alone. */
+static enum status see_all(struct api_call *c, struct images *images,
+			   const struct images_use *use, struct fail *fail)
+{
+	struct request *r = c->request;
+	enum status st = c->n_pieces ? OK : prompt_see(r, 0, images, use, fail);
+	if (!c->n_pieces)
+		c->audio_us = images_audio_us(images);
+	prompt_repeat(r);
+	for (int i = 0; i < c->n_pieces && st == OK; i++) {
+		struct images own;
+		images_repeat(images, &own);
+		own.form.from = i ? c->piece_ends[i - 1] : 0;
+		own.form.n = c->piece_ends[i] - own.form.from;
+		st = prompt_see(r, i, &own, use, fail);
+		c->audio_us += images_audio_us(&own);
+	}
+	return st;
+}
+
 /* Sets the request's fields other than its prompt. */
 static enum status set_request(const struct json_node *body, struct api_call *c,
 			       const struct chat *chat, const struct marked *prompt,
@@ -225,10 +247,10 @@ static enum status set_request(const struct json_node *body, struct api_call *c,
 	const struct images_use use = {.owner = c->api->shares_prefixes ? 0 : c->owner,
 				       .request = r, .is_gone = c->is_gone,
 				       .max_tokens = c->api->n_ctx};
-	prompt_alloc(r, 1);
+	prompt_alloc(r, MAX(1, c->n_pieces));
 	st = prompt_encode(&c->api->chat, r, 0, prompt, false, fail);
 	if (st == OK)
-		st = prompt_see(r, chat->images, &use, fail);
+		st = see_all(c, chat->images, &use, fail);
 	struct json_node messages = json_read_get(body, "messages");
 	if (st == E_LIMIT && fail && !fail->param[0])
 		json_read_locate(&messages, fail);
@@ -246,18 +268,18 @@ enum status chat_body_read(const struct json_node *body, struct api_call *c,
 	struct arena scratch;
 	struct marked prompt = {0};
 	arena_init(&scratch);
-	struct images images;
+	struct images images = {0};
 	struct chat chat = {.m = &c->api->chat, .parse = &c->request->parse, .images = &images,
-			    .file = c->file, .arena = &c->request->arena,
+			    .form = c->form, .is_gone = c->is_gone,
+			    .arena = &c->request->arena,
 			    .in.arena = &scratch};
 	st = chat_render(body, &chat, &prompt, fail);
 	arena_deinit(&scratch);
 	if (st == OK && c->opening.n)
-		marked_add(&prompt, c->opening, TRUST_MODEL);
+		marked_add(&prompt, c->opening, TRUST_TEMPLATE);
 	if (st == OK)
 		st = set_request(body, c, &chat, &prompt, fail);
-	if (st == OK)
-		c->audio_us = images_audio_us(&images);
+	images_close(&images);
 	marked_deinit(&prompt);
 	return st;
 }

@@ -14,11 +14,12 @@
 enum status chat_body_read(const struct json_node *body, struct api_call *c,
 			   struct fail *fail) MUST_USE;
 
-/* Appends only the prompt to *out, without computing its images. E_INVAL where the model
+/* Appends only the prompt to *out, without computing its images, of which the caller calls
+ * images_close. E_INVAL where the model
  * has no template. Other errors are those of chat_body_read. */
 enum status chat_body_render(const struct api *a, const struct json_node *body,
 			     struct arena *scratch, struct marked *out, struct images *images,
-			     struct fail *fail) MUST_USE;
+			     const _Atomic bool *is_gone, struct fail *fail) MUST_USE;
 
 /* Counts the tokens of a rewritten body's prompt, which a call would compute. */
 enum status chat_body_count(const struct api *a, const struct dialect_body *chat,

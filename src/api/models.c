@@ -78,9 +78,13 @@ static void add_model(const struct api_row *row, struct str id, struct buf *out)
 	bool is_lora = api_lora_named(a, id) >= 0;
 	add_entry(row, id, &a->served[0], is_lora ? a->model_name : NULL, out);
 	buf_addf(out, ",\"architecture\":{\"input_modalities\":[\"text\"%s%s%s],"
-		 "\"output_modalities\":[\"text\"]}}", a->sees ? ",\"image\"" : "",
+		 "\"output_modalities\":[\"text\"]", a->sees ? ",\"image\"" : "",
 		 a->watches ? ",\"video\"" : "",
 		 a->hears ? ",\"audio\"" : "");
+	if (a->watches)
+		buf_addf(out, ",\"video_files\":%s",
+			 video_check(&a->chat.video, NULL) == OK ? "true" : "false");
+	buf_add_z(out, "}}");
 }
 
 /* Adds a model of which only the names are known, under this one. */

@@ -290,32 +290,6 @@ enum status multipart_read(struct str type, struct str body, struct multipart *o
 	return st == OK ? read_parts(&r, line) : st;
 }
 
-struct str multipart_glance(struct str type, struct str body, const char *name)
-{
-	char text[MAX_BOUNDARY + 4];
-	struct multipart form = {.n = 0};
-	struct multipart_part cut;
-	struct reader r = {.left = body, .out = &form};
-	struct str line;
-	bool is_end = false;
-	if (boundary_line(type, text, &line, NULL) != OK)
-		return (struct str){"", 0};
-	if (r.left.n > MULTIPART_GLANCE)
-		r.left.n = MULTIPART_GLANCE;
-	enum status st = read_parts(&r, line);
-	const struct multipart_part *found = multipart_find(&form, name, NULL);
-	if (!found && st != OK && body.n > MULTIPART_GLANCE) {
-		/* What stands before the first boundary here is the end of a part. */
-		r.left = skip(body, body.n - MULTIPART_GLANCE);
-		form.n = 0;
-		st = read_content(&r, line, &cut, &is_end);
-		while (st == OK && !is_end)
-			st = read_part(&r, line, &is_end);
-		found = multipart_find(&form, name, NULL);
-	}
-	return found ? found->content : (struct str){"", 0};
-}
-
 const struct multipart_part *multipart_find(const struct multipart *m, const char *name,
 					    const struct multipart_part *after)
 {

@@ -12,7 +12,6 @@ enum {
 	/* Bytes of a part at most, but for the part `file`: halod reads the others as text, which
 	 * costs more memory than its bytes. */
 	MULTIPART_TEXT = 64 << 10,
-	MULTIPART_GLANCE = 64 << 10, /* bytes at either end that multipart_glance looks at */
 };
 
 struct multipart_part {
@@ -30,13 +29,9 @@ struct multipart {
 
 /* type: the request's Content-Type, which names the boundary. E_MEDIA_TYPE: it is no such
  * form. E_INVAL: the form is broken, or a part is encoded. E_LIMIT: too many parts, or
- * one that is too long, which *fail names. */
+ * one that is too long, which *fail names. After all three *out has the parts before. */
 enum status multipart_read(struct str type, struct str body, struct multipart *out,
 			   struct fail *fail) MUST_USE;
 /* The first part of this name behind `after`; NULL: from the start. NULL: there is none. */
 const struct multipart_part *multipart_find(const struct multipart *m, const char *name,
 					    const struct multipart_part *after);
-/* The content of the first part of this name, sought in the first and the last MULTIPART_GLANCE
- * bytes alone: what it takes does not grow with the body. "": it is not there, or the form is
- * broken. */
-struct str multipart_glance(struct str type, struct str body, const char *name);

@@ -64,17 +64,20 @@ static void add_entry(const struct served *s, struct buf *out)
 	add_details(s, out);
 }
 
-/* Adds the end of an entry; ps: of one that is loaded. What is loaded stays, as far as is known:
- * the date of its end lies a century ahead. */
-static void end_entry(const struct api *a, const struct served *s, bool is_ps, struct buf *out)
+/* Adds the end of an entry; ps: of one that is loaded. Of a model that stays the date lies a
+ * century ahead: Ollama's lies three ahead, and its clients show "Forever" from twenty years on. */
+static void end_entry(const struct api_row *row, const struct served *s, bool is_ps,
+		      struct buf *out)
 {
+	int64_t created = row->api->created;
 	buf_add_c(out, ',');
 	if (is_ps) {
 		buf_addf(out, "\"size_vram\":%lld,\"context_length\":%d,", (long long)s->n_bytes,
 			 s->n_ctx);
-		add_date(out, "expires_at", a->created + INT64_C(100) * 365 * 86400);
+		add_date(out, "expires_at", row->ends_s ? row->ends_s
+							: created + INT64_C(100) * 365 * 86400);
 	} else {
-		add_date(out, "modified_at", a->created);
+		add_date(out, "modified_at", created);
 	}
 	buf_add_c(out, '}');
 }
@@ -102,7 +105,7 @@ static void add_list(const struct api_row *rows, int n, bool is_ps, struct buf *
 		for (int k = 0; a && k < (has_embedders ? 1 : a->n_served); k++) {
 			buf_add_z(out, out->n > start ? "," : "");
 			add_entry(&a->served[k], out);
-			end_entry(a, &a->served[k], is_ps, out);
+			end_entry(&rows[i], &a->served[k], is_ps, out);
 		}
 		has_embedders |= a && a->n_served > 1;
 		if (a)

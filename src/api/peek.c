@@ -135,8 +135,13 @@ bool peek_member(struct str body, const char *quoted, struct str *out)
 
 void peek_form(struct str type, struct str body, struct peek *out)
 {
+	struct multipart form;
 	*out = (struct peek){0};
-	buf_add_str(&out->model, multipart_glance(type, body, "model"));
+	/* Of a broken form, what stands before the fault: whoever reads it all says what it is. */
+	(void)!multipart_read(type, body, &form, NULL);
+	const struct multipart_part *p = multipart_find(&form, "model", NULL);
+	if (p)
+		buf_add_str(&out->model, p->content);
 }
 
 void peek_deinit(struct peek *p) { buf_deinit(&p->model); }

@@ -18,7 +18,7 @@ struct peek {
 /* Reads the members of the outermost object alone, of which the last of a name counts. It parses no
  * value but the name, whatever the body has. takes_name: Ollama's older `name` counts. */
 void peek_body(struct str body, bool takes_name, struct peek *out);
-/* The same of a form with a file, of which it reads both ends alone (multipart_glance). */
+/* The same of a form with a file, which is sought for its boundary. */
 void peek_form(struct str type, struct str body, struct peek *out);
 /* The text of a member of the outermost object, as it stands there. quoted: its name, with its
  * quotes; a name with escapes is not found. False: there is none. */

@@ -47,17 +47,18 @@ static enum status read_flags(const struct json_node *body,
 
 /* Reads the text to tokenize, with its trust: a chat through the template, else `content`
  * or `prompt`. Also sets the special tokens that each shape adds by default. */
-static enum status read_text(const struct api *a, const struct json_node *body,
-			     struct tokenize_params *p, struct arena *scratch,
-			     struct marked *out, struct images *images, struct fail *fail)
+static enum status read_text(const struct api *a, const struct text_input *in,
+			     struct tokenize_params *p, struct marked *out,
+			     struct images *images, struct fail *fail)
 {
+	const struct json_node *body = in->body;
 	struct json_node messages = json_read_get(body, "messages");
 	struct json_node content = json_read_get(body, "content");
 	struct json_node prompt = json_read_get(body, "prompt");
 	struct str text;
 	enum status st;
 	if (messages.v) {
-		st = chat_body_render(a, body, scratch, out, images, fail);
+		st = chat_body_render(a, body, in->scratch, out, images, in->is_gone, fail);
 		return st == OK ? read_flags(body, p, fail) : st;
 	}
 	/* If both keys are missing, the error names `content`, llama.cpp's own key. */
@@ -124,7 +125,7 @@ static enum status tokenize(const struct api *a, const struct text_input *in, st
 	struct marked text = {0};
 	struct ids ids = {0};
 	const struct images_use use = {.is_gone = in->is_gone};
-	enum status st = read_text(a, in->body, &p, in->scratch, &text, &images, fail);
+	enum status st = read_text(a, in, &p, &text, &images, fail);
 	if (st == OK) {
 		const struct tokenizer *t = a->chat.model->tokenizer;
 		st = p.adds_special ? tokenizer_encode_alone(t, &text, &ids, fail)
@@ -139,6 +140,7 @@ static enum status tokenize(const struct api *a, const struct text_input *in, st
 			      "return_token_strs are for at most %u", ids.n, MAX_PIECES);
 	if (st == OK)
 		add_answer(a, &p, &ids, out);
+	images_close(&images);
 	ids_deinit(&ids);
 	marked_deinit(&text);
 	return st;
@@ -182,13 +184,15 @@ static enum status apply_template(const struct api *a, const struct text_input *
 				  struct buf *out, struct fail *fail)
 {
 	struct marked prompt = {0};
-	struct images images;
-	enum status st = chat_body_render(a, in->body, in->scratch, &prompt, &images, fail);
+	struct images images = {0};
+	enum status st = chat_body_render(a, in->body, in->scratch, &prompt, &images, in->is_gone,
+					  fail);
 	if (st == OK) {
 		buf_add_z(out, "{\"prompt\":");
 		buf_add_json(out, buf_str(&prompt.text));
 		buf_add_c(out, '}');
 	}
+	images_close(&images);
 	marked_deinit(&prompt);
 	return st;
 }

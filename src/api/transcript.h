@@ -18,32 +18,55 @@ enum {
 	TIMES_MAY_LACK = 4, /* nobody asked: where none can be told the answer goes without */
 };
 
+/* The beginning of an answer, held back until it is clear what it is. */
+struct transcript_head {
+	bool is_open;   /* more may come */
+	struct buf text;
+	char heard[40]; /* the language that the model said, or "" */
+};
+
+/* A piece of the audio, which is a prompt of its own. */
+struct transcript_piece {
+	int64_t from, end;       /* samples */
+	struct tower_view *clip; /* what the aligner hears */
+	size_t at, n;            /* its part of the text: bytes */
+	char heard[40];          /* as in struct transcript_head */
+};
+
 /* api_call.state of the two dialects. */
 struct transcript {
 	enum transcript_shape shape;
 	bool is_translation;
 	const char *language; /* of the audio, as in "English"; NULL: not said */
-	/* The model may say the language first: transcript_add holds `head` back until it is
-	 * clear. */
-	bool has_head;
-	struct buf head;
-	char heard[40];       /* the language that it said, or "" */
+	bool says_language;   /* the model may say the language first */
+	struct transcript_head head;
 	struct buf text;      /* so far */
+	struct buf heard;     /* the languages that the model said, with commas between */
 	bool is_whole;        /* all of it */
 	unsigned times;       /* TIMES_ bits; 0: none */
-	struct tower_view *clip; /* with times: what the aligner hears */
+	struct audio audio;   /* with times: the file, while the call is made */
+	struct transcript_piece *pieces; /* (n_pieces), with times: of the audio */
+	int n_pieces;
 	struct buf timed;     /* what transcript_times_tell made */
 };
 
-/* Adds a piece of the model's answer to t->text, and to *out what that added. Qwen3-ASR begins with
- * "language NAME<asr_text>", which is no part of the text. */
-void transcript_add(struct transcript *t, struct str piece, struct buf *out);
+/* Adds to *out what a piece of the model's answer adds to the text. Qwen3-ASR begins with
+ * "language NAME<asr_text>", which is no part of it. */
+void transcript_add(struct transcript_head *h, struct str piece, struct buf *out);
 /* The answer has ended: adds what was held back. */
-void transcript_end(struct transcript *t, struct buf *out);
+void transcript_end(struct transcript_head *h, struct buf *out);
 #define TRANSCRIPT_MARK "<asr_text>"
+/* Appends the text of a further piece of the audio, and a space before it where both sides are of
+ * scripts that have spaces. Returns where it begins. */
+size_t transcript_join(struct buf *text, struct str piece);
+/* Adds the language that was heard in a further piece, behind a comma, unless it is the last one
+ * already or "". */
+void transcript_add_heard(struct buf *all, const char *heard);
 
-/* With times: has the aligner hear the file, which is read while the call is made. E_LIMIT: it is
- * longer than the aligner can tell times of. Others are of audio_decode and sound_hear. */
+/* With times: reads the file while the call is made, and cuts it where it is longer than the
+ * aligner takes (audio/audio_cut.h). E_LIMIT: too many pieces. Others are of audio_decode. */
+enum status transcript_times_cut(struct api_call *c, struct fail *fail) MUST_USE;
+/* With times: has the aligner hear the pieces. Errors are of sound_hear. */
 enum status transcript_times_hear(struct api_call *c, struct fail *fail) MUST_USE;
 /* With times: t->timed becomes the members `words` and `segments` of verbose_json, or all of srt
  * and vtt. t->text is whole. Slow: for a worker thread. Errors are those of align_run. */

@@ -121,27 +121,28 @@ enum status transcript_read_form(const struct api_input *in, json_t **out, struc
 
 /* --- languages --------------------------------------------------------------------- */
 
-/* ISO 639-1, and what models call it. */
+/* ISO 639-1, or 639-3 where that has none; and what models call it. */
 static const struct language {
 	const char *code, *name;
 } languages[] = {
 	{"af", "Afrikaans"}, {"ar", "Arabic"}, {"bg", "Bulgarian"}, {"bn", "Bengali"},
 	{"ca", "Catalan"}, {"cs", "Czech"}, {"da", "Danish"}, {"de", "German"},
 	{"el", "Greek"}, {"en", "English"}, {"es", "Spanish"}, {"et", "Estonian"},
-	{"fa", "Persian"}, {"fi", "Finnish"}, {"fil", "Filipino"}, {"fr", "French"},
+	{"fa", "Persian"}, {"fi", "Finnish"}, {"tl", "Filipino"}, {"fil", "Filipino"},
+	{"fr", "French"},
 	{"he", "Hebrew"}, {"hi", "Hindi"}, {"hr", "Croatian"}, {"hu", "Hungarian"},
 	{"id", "Indonesian"}, {"it", "Italian"}, {"ja", "Japanese"}, {"ko", "Korean"},
 	{"lt", "Lithuanian"}, {"lv", "Latvian"}, {"mk", "Macedonian"}, {"ms", "Malay"},
 	{"nl", "Dutch"}, {"no", "Norwegian"}, {"pl", "Polish"}, {"pt", "Portuguese"},
 	{"ro", "Romanian"}, {"ru", "Russian"}, {"sk", "Slovak"}, {"sl", "Slovenian"},
 	{"sr", "Serbian"}, {"sv", "Swedish"}, {"sw", "Swahili"}, {"ta", "Tamil"},
-	{"te", "Telugu"}, {"th", "Thai"}, {"tl", "Filipino"}, {"tr", "Turkish"},
+	{"te", "Telugu"}, {"th", "Thai"}, {"tr", "Turkish"},
 	{"uk", "Ukrainian"}, {"ur", "Urdu"}, {"vi", "Vietnamese"},
 	{"yue", "Cantonese"}, {"zh", "Chinese"},
 };
 
-/* *out: a name, as in "English"; NULL: the body does not say. */
-static enum status read_language(const struct json_node *body, const char **out,
+/* *out: NULL: the body does not say. */
+static enum status read_language(const struct json_node *body, const struct language **out,
 				 struct fail *fail)
 {
 	struct json_node at = json_read_get(body, "language");
@@ -154,7 +155,7 @@ static enum status read_language(const struct json_node *body, const char **out,
 		const char *name = languages[i].name;
 		if (str_is(code, languages[i].code) ||
 		    (code.n == strlen(name) && strncasecmp(code.p, name, code.n) == 0)) {
-			*out = name;
+			*out = &languages[i];
 			return OK;
 		}
 	}
@@ -250,10 +251,21 @@ static enum status read_shape(const struct json_node *body, struct transcript *t
 					      (int)name.n, name.p);
 }
 
-/* A model that does nothing but transcribe, and is asked nothing. */
-static bool is_asr(const struct api_call *c)
+/* How a model is asked for a transcript. */
+enum ask {
+	ASK_WORDS, /* as in any chat */
+	ASK_ASR,   /* it does nothing but transcribe, and is asked nothing */
+	ASK_MARK,  /* by the token TRANSCRIBE behind the audio, as mistral-common does */
+};
+#define TRANSCRIBE "[TRANSCRIBE]"
+
+static enum ask ask_of(const struct api_call *c)
 {
-	return strcmp(c->api->chat.model->config.arch, "qwen3_asr") == 0;
+	const struct model *m = c->api->chat.model;
+	int32_t mark = tokenizer_find(m->tokenizer, STR(TRANSCRIBE));
+	if (strcmp(m->config.arch, "qwen3_asr") == 0)
+		return ASK_ASR;
+	return mark >= 0 && tokenizer_is_special(m->tokenizer, mark) ? ASK_MARK : ASK_WORDS;
 }
 
 /* What the model is asked, in the words that Qwen3-Omni was trained with. */
@@ -280,15 +292,32 @@ static void begin_asr(const char *language, struct api_call *c)
 {
 	struct transcript *t = c->state;
 	struct buf opening = {0};
-	t->has_head = !language;
+	t->says_language = t->head.is_open = !language;
 	if (language)
 		buf_addf(&opening, "language %s" TRANSCRIPT_MARK, language);
 	c->opening = arena_str(&c->arena, buf_str(&opening));
 	buf_deinit(&opening);
 }
 
+/* Behind the mark the model writes the transcript alone. */
+static enum status begin_mark(const struct json_node *body, const struct language *in,
+			      struct api_call *c, struct fail *fail)
+{
+	struct json_node at = json_read_get(body, "language");
+	struct buf opening = {0};
+	if (in && strlen(in->code) != 2)
+		return json_read_fail(&at, fail, "is %s, which has no code of two letters: this "
+				      "model takes those alone", in->name);
+	if (in)
+		buf_addf(&opening, "lang:%s", in->code);
+	buf_add_z(&opening, TRANSCRIBE);
+	c->opening = arena_str(&c->arena, buf_str(&opening));
+	buf_deinit(&opening);
+	return OK;
+}
+
 /* Notes the fields that have no effect. */
-static void ignore_others(const struct json_node *body, struct buf *ignored)
+static void ignore_others(const struct json_node *body, enum ask how, struct buf *ignored)
 {
 	static const char *const known[] = {"file", "model", "language", "prompt",
 					    "response_format", "temperature", "stream",
@@ -300,7 +329,7 @@ static void ignore_others(const struct json_node *body, struct buf *ignored)
 		for (size_t i = 0; i < ARRAY_LEN(known); i++)
 			is_known |= strcmp(name, known[i]) == 0;
 		struct json_node at = json_read_get(body, name);
-		if (!is_known)
+		if (!is_known || (how == ASK_MARK && strcmp(name, "prompt") == 0))
 			fields_ignore(ignored, &at, STR(""));
 	}
 }
@@ -339,7 +368,8 @@ static enum status rewrite(const struct json_node *body, struct api_call *c, boo
 {
 	struct transcript *t = xcalloc(1, sizeof *t);
 	struct json_node at = json_read_get(body, "prompt");
-	const char *language;
+	enum ask how = ask_of(c);
+	const struct language *in;
 	struct str prompt = {0};
 	struct buf words = {0};
 	c->state = t;
@@ -351,28 +381,31 @@ static enum status rewrite(const struct json_node *body, struct api_call *c, boo
 		return fail_set(fail, E_UNSUPPORTED, "the model `%s` hears nothing: name one "
 				"that does, as Qwen3-ASR, or set transcription_model in halod.conf "
 				"to it", c->api->model_name);
-	if (is_asr(c) && is_translation)
+	if (how == ASK_MARK && is_translation)
+		how = ASK_WORDS;
+	if (how == ASK_ASR && is_translation)
 		return fail_set(fail, E_UNSUPPORTED, "this server's model writes what is said, and "
 				"translates nothing: use /v1/audio/transcriptions");
 	enum status st = read_shape(body, t, fail);
 	if (st == OK)
-		st = read_language(body, &language, fail);
+		st = read_language(body, &in, fail);
 	if (st == OK)
 		st = json_read_str(&at, &prompt, fail);
 	if (st != OK)
 		return st;
-	t->language = language;
+	t->language = in ? in->name : NULL;
 	st = read_times(body, c, fail);
+	if (st == OK && how == ASK_MARK)
+		st = begin_mark(body, in, c, fail);
 	if (st != OK)
 		return st;
-	ignore_others(body, &to->ignored);
-	if (is_asr(c)) { /* the client's words are its context */
-		begin_asr(language, c);
-		build_chat(body, prompt, true, to);
-		return OK;
-	}
-	ask(t, language, prompt, &words);
-	build_chat(body, buf_str(&words), false, to);
+	ignore_others(body, how, &to->ignored);
+	if (how == ASK_ASR) /* the client's words are its context */
+		begin_asr(t->language, c);
+	if (how == ASK_WORDS)
+		ask(t, t->language, prompt, &words);
+	build_chat(body, how == ASK_WORDS ? buf_str(&words) : how == ASK_ASR ? prompt : STR(""),
+		   how != ASK_WORDS, to);
 	buf_deinit(&words);
 	return OK;
 }

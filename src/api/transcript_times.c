@@ -3,47 +3,81 @@
  * The times of a transcript: what the aligner hears, and how what it tells is written.
  */
 #include "api/transcript.h"
+
+#include <stdio.h>
+
 #include "api/transcript_segments.h"
+#include "audio/audio_cut.h"
 #include "audio/mel.h"
 
-/* --- the clip ------------------------------------------------------------------------ */
+/* --- pieces -------------------------------------------------------------------------- */
 
-static enum status hear(struct api_call *c, struct audio *audio, struct fail *fail)
+static void add_piece(struct transcript *t, int64_t end, int64_t *ends)
+{
+	int64_t from = t->n_pieces ? ends[t->n_pieces - 1] : 0;
+	t->pieces[t->n_pieces] = (struct transcript_piece){.from = from, .end = end};
+	ends[t->n_pieces++] = end;
+}
+
+static enum status cut(struct api_call *c, struct fail *fail)
+{
+	const struct audio_cut rule = audio_cut_rule(align_max_us(c->api->align));
+	struct transcript *t = c->state;
+	int64_t *ends = arena_alloc(&c->arena, API_MAX_CHOICES * sizeof *ends);
+	t->pieces = arena_alloc(&c->arena, API_MAX_CHOICES * sizeof *t->pieces);
+	for (int64_t at = 0; at < t->audio.n; at = ends[t->n_pieces - 1]) {
+		if (t->n_pieces == API_MAX_CHOICES)
+			return fail_at(fail, E_LIMIT, "file", "`file` is %.1f s of audio, which "
+				       "are more than %d pieces for the aligner: send it in parts, "
+				       "or ask for no times", (double)audio_us(&t->audio) / 1e6,
+				       API_MAX_CHOICES);
+		add_piece(t, audio_cut_end(&t->audio, &rule, at), ends);
+	}
+	c->form.audio = &t->audio;
+	c->piece_ends = ends;
+	c->n_pieces = t->n_pieces;
+	return OK;
+}
+
+enum status transcript_times_cut(struct api_call *c, struct fail *fail)
+{
+	const struct audio_limits limits = c->api->chat.audio;
+	struct transcript *t = c->state;
+	enum status st = audio_decode(c->form.file, &limits, &t->audio, fail);
+	if (st == E_UNSUPPORTED && fail) /* the client's mistake, not the server's */
+		fail->code = st = E_INVAL;
+	if (st != OK && fail)
+		snprintf(fail->param, sizeof fail->param, "file");
+	return st == OK ? cut(c, fail) : st;
+}
+
+static enum status hear(struct api_call *c, const struct transcript *t,
+			struct transcript_piece *p, struct fail *fail)
 {
 	struct sound *s = align_sound(c->api->align);
-	struct transcript *t = c->state;
+	struct audio own;
 	struct mel mel;
-	enum status st = audio_fill(audio, sound_format(s)->least, fail);
+	enum status st = audio_cut_copy(&t->audio, p->from, p->end - p->from, &own, fail);
+	if (st != OK)
+		return st;
+	st = audio_fill(&own, sound_filled(s, own.n), fail);
 	if (st == OK)
-		st = mel_compute(audio, sound_format(s)->n_mels, &mel, fail);
+		st = mel_compute(&own, sound_format(s)->n_mels, &mel, fail);
+	audio_deinit(&own);
 	if (st != OK)
 		return st;
 	const struct sound_clip clip = {mel.rows, mel.n_frames, c->owner, c->is_gone};
-	st = sound_hear(s, &clip, &t->clip, fail);
+	st = sound_hear(s, &clip, &p->clip, fail);
 	mel_deinit(&mel);
 	return st;
 }
 
 enum status transcript_times_hear(struct api_call *c, struct fail *fail)
 {
-	const int64_t most = align_max_us(c->api->align);
 	struct transcript *t = c->state;
-	struct audio audio;
-	if (c->audio_us > most && (t->times & TIMES_MAY_LACK)) {
-		t->times = 0;
-		return OK;
-	}
-	if (c->audio_us > most)
-		return fail_at(fail, E_LIMIT, "file", "`file` is %.1f s of audio, and times are "
-			       "told of %.1f s at most: send it in parts, or ask for json, text or "
-			       "verbose_json without times", (double)c->audio_us / 1e6,
-			       (double)most / 1e6);
-	const struct audio_limits limits = c->api->chat.audio;
-	enum status st = audio_decode(c->file, &limits, &audio, fail);
-	if (st != OK)
-		return st;
-	st = hear(c, &audio, fail);
-	audio_deinit(&audio);
+	enum status st = OK;
+	for (int i = 0; i < t->n_pieces && st == OK; i++)
+		st = hear(c, t, &t->pieces[i], fail);
 	return st;
 }
 
@@ -122,18 +156,38 @@ static enum status write_all(const struct api_call *c, struct str text,
 	return st;
 }
 
+/* Adds the words of a piece. None is said to end behind it: what comes then is heard by another
+ * pass. */
+static enum status align_piece(const struct api_call *c, int i, struct align_words *all,
+			       struct fail *fail)
+{
+	enum { PER_MS = AUDIO_RATE / 1000 };
+	const struct transcript *t = c->state;
+	const struct transcript_piece *p = &t->pieces[i];
+	struct align_words own = {0};
+	const struct align_ask ask = {
+		.text = {t->text.p + p->at, p->n},
+		.language = t->language ? t->language : *p->heard ? p->heard : NULL,
+		.clip = &p->clip->image, .is_gone = c->is_gone};
+	enum status st = align_run(c->api->align, &ask, &own, fail);
+	int32_t from_ms = (int32_t)((p->from + PER_MS / 2) / PER_MS);
+	int32_t end_ms = i + 1 < t->n_pieces ? (int32_t)(p->end / PER_MS) : INT32_MAX;
+	if (st == OK)
+		align_words_join(all, &own, p->at, from_ms, end_ms);
+	align_words_deinit(&own);
+	return st;
+}
+
 enum status transcript_times_tell(struct api_call *c, struct fail *fail)
 {
 	struct transcript *t = c->state;
 	struct align_words words = {0};
-	const struct align_ask ask = {
-		.text = str_trim(buf_str(&t->text)),
-		.language = t->language ? t->language : *t->heard ? t->heard : NULL,
-		.clip = &t->clip->image, .is_gone = c->is_gone};
-	enum status st = align_run(c->api->align, &ask, &words, fail);
+	enum status st = OK;
+	for (int i = 0; i < t->n_pieces && st == OK; i++)
+		st = align_piece(c, i, &words, fail);
 	bool may_lack = (st == E_UNSUPPORTED || st == E_LIMIT) && (t->times & TIMES_MAY_LACK);
 	if (st == OK)
-		st = write_all(c, ask.text, &words, fail);
+		st = write_all(c, buf_str(&t->text), &words, fail);
 	align_words_deinit(&words);
 	return may_lack ? OK : st;
 }

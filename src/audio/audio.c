@@ -39,12 +39,19 @@ enum status audio_fill(struct audio *a, int64_t least, struct fail *fail)
 {
 	if (a->n >= least)
 		return OK;
-	float *more = alloc_try(a->samples, (size_t)least * sizeof *more);
+	int64_t n_bytes = (least - a->n) * (int64_t)sizeof *a->samples;
+	float *more = NULL;
+	bool may = audio_hold(a->held, n_bytes);
+	if (may)
+		more = alloc_try(a->samples, (size_t)least * sizeof *more);
+	if (may && !more)
+		audio_let(n_bytes);
 	if (!more)
-		return fail_default(fail, E_NOMEM);
+		return fail_set(fail, E_NOMEM, "no memory for the audio now: try again later");
 	memset(more + a->n, 0, (size_t)(least - a->n) * sizeof *more);
 	a->n = least;
 	a->samples = more;
+	a->held += n_bytes;
 	return OK;
 }
 
@@ -218,6 +225,19 @@ static enum status start_decoder(struct decoder *d, struct fail *fail)
 	return d->block && !wrong ? OK : fail_set(fail, E_NOMEM, "no memory to read the audio");
 }
 
+/* Of an open file: all of it. */
+static enum status run_decoder(struct decoder *d, struct fail *fail)
+{
+	enum status st = start_decoder(d, fail);
+	if (st == OK)
+		st = read_all(d, fail);
+	d->lib->soxr_delete(d->resampler);
+	free(d->block);
+	if (st != OK)
+		audio_deinit(d->out);
+	return st;
+}
+
 static bool is_mp3(struct str file)
 {
 	const uint8_t *p = (const uint8_t *)file.p;
@@ -287,15 +307,28 @@ enum status audio_decode(struct str file, const struct audio_limits *l, struct a
 			  : audio_sndfile_open(d.lib, file, &d.file, fail);
 	if (st != OK)
 		return st;
-	st = start_decoder(&d, fail);
-	if (st == OK)
-		st = read_all(&d, fail);
-	d.lib->soxr_delete(d.resampler);
-	free(d.block);
+	st = run_decoder(&d, fail);
 	d.file.close(&d.file);
-	if (st != OK)
-		audio_deinit(out);
 	return st;
+}
+
+static enum status read_source(struct audio_file *f, float *out, size_t n, size_t *out_n,
+			       struct fail *fail)
+{
+	const struct audio_source *s = f->state;
+	return s->read(s->ctx, out, n, out_n, fail);
+}
+
+enum status audio_take(const struct audio_source *s, const struct audio_limits *l,
+		       struct audio *out, struct fail *fail)
+{
+	struct audio_source own = *s;
+	struct decoder d = {.l = l, .worth = s->n_bytes * WORK_BYTE, .out = out,
+			    .file = {.rate = s->rate, .channels = 1, .read = read_source,
+				     .state = &own}};
+	*out = (struct audio){0};
+	enum status st = audio_lib_get(&d.lib, fail);
+	return st == OK ? run_decoder(&d, fail) : st;
 }
 
 enum status audio_check(struct fail *fail)
@@ -314,6 +347,13 @@ enum status audio_check(struct fail *fail)
 
 enum status audio_decode(struct str file, const struct audio_limits *l, struct audio *out,
 			 struct fail *fail)
+{
+	*out = (struct audio){0};
+	return audio_check(fail);
+}
+
+enum status audio_take(const struct audio_source *s, const struct audio_limits *l,
+		       struct audio *out, struct fail *fail)
 {
 	*out = (struct audio){0};
 	return audio_check(fail);

@@ -36,6 +36,17 @@ void audio_let(int64_t bytes);
 enum status audio_decode(struct str file, const struct audio_limits *l, struct audio *out,
 			 struct fail *fail) MUST_USE;
 void audio_deinit(struct audio *a);
+/* Samples of one channel that somebody else decodes, who need not be believed. */
+struct audio_source {
+	int rate;
+	int64_t n_bytes; /* of the file that they are in */
+	/* Reads up to n samples. *out_n 0: the end. Its errors are those of audio_take. */
+	enum status (*read)(void *ctx, float *out, size_t n, size_t *out_n, struct fail *fail);
+	void *ctx;
+};
+/* Reads all of them, resampled as of audio_decode. Errors as there. */
+enum status audio_take(const struct audio_source *s, const struct audio_limits *l,
+		       struct audio *out, struct fail *fail) MUST_USE;
 /* Adds zeros, so that there are at least so many samples. E_NOMEM. */
 enum status audio_fill(struct audio *a, int64_t least, struct fail *fail) MUST_USE;
 /* Can audio be read? E_UNSUPPORTED names what is missing. */

@@ -39,3 +39,9 @@ void log_flush(void);
 #define log_warn(...) log_write(LOG_WARN, __VA_ARGS__)
 #define log_info(...) log_write(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)
+
+/* What "request" in "3 requests" ends with. */
+static inline const char *log_plural(int n)
+{
+	return n == 1 ? "" : "s";
+}

@@ -51,7 +51,8 @@ struct lru *lru_create(const struct lru_opts *o)
 
 /* --- internals: the caller holds the lock ---------------------------------------- */
 
-static struct lru_owner *take_owner(struct lru *l, uint64_t id)
+/* Its owner of this id, made where there is none. */
+static struct lru_owner *owner_of(struct lru *l, uint64_t id)
 {
 	struct lru_owner *o;
 	LIST_FOREACH(o, &l->owners, link)
@@ -192,7 +193,7 @@ void lru_put(struct lru *l, struct lru_key key, void *value)
 		lru_drop(l, old);
 	widen(l);
 	/* Count the new entry before evicting, so that its owner is a candidate too. */
-	e->owner = take_owner(l, key.owner);
+	e->owner = owner_of(l, key.owner);
 	e->owner->n++;
 	TAILQ_INSERT_TAIL(&l->entries, e, link);
 	LIST_INSERT_HEAD(bucket_of(l, e->hash), e, in_bucket);

@@ -18,6 +18,7 @@ struct worker_job {
 	void (*fn)(void *arg);
 	void (*done)(void *arg);
 	void *arg;
+	bool is_few;
 };
 
 STAILQ_HEAD(worker_job_list, worker_job);
@@ -33,6 +34,8 @@ struct worker_slot {
 struct workers {
 	struct workers_opts opts;
 	int n_pending;   /* the owner's */
+	int n_few;       /* the owner's: jobs of workers_run_few that have a place */
+	struct worker_job_list few; /* the owner's: those that have none */
 	bool is_refused; /* the owner's: the log says already that threads are missing */
 
 	pthread_mutex_t lock; /* of all below */
@@ -128,6 +131,7 @@ enum status workers_create(const struct workers_opts *o, struct workers **out,
 	struct workers *w = xcalloc(1, sizeof *w + (size_t)o->max * sizeof *w->slots);
 	pthread_condattr_t attr;
 	w->opts = *o;
+	STAILQ_INIT(&w->few);
 	STAILQ_INIT(&w->jobs);
 	STAILQ_INIT(&w->ended);
 	pthread_mutex_init(&w->lock, NULL);
@@ -162,6 +166,7 @@ void workers_destroy(struct workers *w)
 			pthread_join(w->slots[i].thread, NULL);
 	}
 	STAILQ_CONCAT(&w->ended, &w->jobs);
+	STAILQ_CONCAT(&w->ended, &w->few);
 	while (!STAILQ_EMPTY(&w->ended)) {
 		struct worker_job *j = STAILQ_FIRST(&w->ended);
 		STAILQ_REMOVE_HEAD(&w->ended, link);
@@ -172,12 +177,9 @@ void workers_destroy(struct workers *w)
 	free(w);
 }
 
-void workers_run(struct workers *w, void (*fn)(void *arg), void (*done)(void *arg), void *arg)
+static void submit(struct workers *w, struct worker_job *j)
 {
-	struct worker_job *j = xmalloc(sizeof *j);
-	*j = (struct worker_job){.fn = fn, .done = done, .arg = arg};
 	int rc = 0;
-	w->n_pending++;
 	pthread_mutex_lock(&w->lock);
 	STAILQ_INSERT_TAIL(&w->jobs, j, link);
 	w->n_jobs++;
@@ -192,6 +194,38 @@ void workers_run(struct workers *w, void (*fn)(void *arg), void (*done)(void *ar
 	w->is_refused |= rc != 0;
 }
 
+static struct worker_job *new_job(struct workers *w, void (*fn)(void *), void (*done)(void *),
+				  void *arg)
+{
+	struct worker_job *j = xmalloc(sizeof *j);
+	*j = (struct worker_job){.fn = fn, .done = done, .arg = arg};
+	w->n_pending++;
+	return j;
+}
+
+void workers_run(struct workers *w, void (*fn)(void *arg), void (*done)(void *arg), void *arg)
+{
+	submit(w, new_job(w, fn, done, arg));
+}
+
+static void submit_few(struct workers *w)
+{
+	struct worker_job *j;
+	while (w->n_few < w->opts.max_few && (j = STAILQ_FIRST(&w->few))) {
+		STAILQ_REMOVE_HEAD(&w->few, link);
+		w->n_few++;
+		submit(w, j);
+	}
+}
+
+void workers_run_few(struct workers *w, void (*fn)(void *arg), void (*done)(void *arg), void *arg)
+{
+	struct worker_job *j = new_job(w, fn, done, arg);
+	j->is_few = true;
+	STAILQ_INSERT_TAIL(&w->few, j, link);
+	submit_few(w);
+}
+
 int workers_collect(struct workers *w)
 {
 	int n = 0;
@@ -203,6 +237,8 @@ int workers_collect(struct workers *w)
 		struct worker_job *j = STAILQ_FIRST(&ended);
 		STAILQ_REMOVE_HEAD(&ended, link);
 		w->n_pending--;
+		w->n_few -= j->is_few;
+		submit_few(w);
 		j->done(j->arg);
 		free(j);
 	}

@@ -171,14 +171,20 @@ static enum status claim(struct batch_store *s, int64_t n, struct fail *fail)
 	return st;
 }
 
+/* Both times come of one look at the clock. */
+static void begin_life(const struct batch_store *s, struct batch_file *f)
+{
+	int64_t age_s = f->age_s ? f->age_s : s->o.max_age_s;
+	f->created_us = batch_store_now_us();
+	f->expires_s = age_s ? f->created_us / 1000000 + age_s : 0;
+}
+
 enum status batch_files_add(struct batch_store *s, const struct batch_file *about,
 			    struct str bytes, struct batch_file *out, struct fail *fail)
 {
 	*out = *about;
 	out->n_bytes = (int64_t)bytes.n;
-	out->created_us = batch_store_now_us();
-	if (!out->expires_s && s->o.max_age_s)
-		out->expires_s = out->created_us / 1000000 + s->o.max_age_s;
+	begin_life(s, out);
 	batch_store_make_id(PREFIX, out->id);
 	enum status st = claim(s, out->n_bytes, fail);
 	if (st != OK)
@@ -260,10 +266,8 @@ enum status batch_files_adopt(struct batch_store *s, const struct batch_file *ab
 		return OK;
 	}
 	f.n_bytes = st.st_size;
-	f.created_us = batch_store_now_us();
 	f.is_output = true;
-	if (!f.expires_s && s->o.max_age_s)
-		f.expires_s = f.created_us / 1000000 + s->o.max_age_s;
+	begin_life(s, &f);
 	enum status status = name_file(s, &f, s->batches_fd, from, fail);
 	if (status != OK)
 		return status;

@@ -13,12 +13,13 @@ struct batch_file {
 	uint64_t owner;
 	int64_t n_bytes;
 	int64_t created_us;        /* since 1970 */
+	int64_t age_s;             /* how long it is kept; 0: as max_age_s says */
 	int64_t expires_s;         /* since 1970; 0: never */
 	bool is_output;            /* a batch has made it */
 };
 
-/* Keeps the bytes. Of *about owner, name and expires_s are read; *out is all of it. E_LIMIT: too
- * many files or bytes are kept. E_IO: the disk does not take them. */
+/* Keeps the bytes. Of *about owner, name and age_s are read; *out is all of it. E_LIMIT: too many
+ * files or bytes are kept. E_IO: the disk does not take them. */
 enum status batch_files_add(struct batch_store *s, const struct batch_file *about,
 			    struct str bytes, struct batch_file *out, struct fail *fail) MUST_USE;
 /* E_NOT_FOUND. */

@@ -158,14 +158,9 @@ int cmd_bench_agents(int argc, char **argv)
 {
 	struct bench_agents_args a = {.url = "http://127.0.0.1:8080", .timeout_s = 600, .scale = 1};
 	const struct option_row rows[] = {
-		{"TRACE", 0, OPTION_OPERAND, &a.trace, 0, 0, NULL,
+		{"trace", 0, OPTION_OPERAND, &a.trace, 0, 0, "TRACE",
 		 "a file as in tests/bench/traces (needed)"},
-		{"url", 'u', OPTION_TEXT, &a.url, 0, 0, "URL",
-		 "the server (http://127.0.0.1:8080)"},
-		{"model", 'm', OPTION_TEXT, &a.model, 0, 0, "NAME",
-		 "as the server names it (the first it lists)"},
-		{"api-key", 0, OPTION_TEXT, &a.api_key, 0, 0, "KEY",
-		 "sent as a bearer token (that of OPENAI_API_KEY)"},
+		LOAD_SERVER_OPTIONS(a),
 		{"scale", 0, OPTION_NUMBER, &a.scale, 0.001, 100, "X",
 		 "of the lengths of all texts (1)"},
 		{"timeout", 0, OPTION_INT, &a.timeout_s, 1, 86400, "S",

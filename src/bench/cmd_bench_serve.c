@@ -108,12 +108,7 @@ int cmd_bench_serve(int argc, char **argv)
 			 .n_output = 128, .concurrency = 1, .n_requests = 10,
 			 .n_vocab = 1000, .timeout_s = 600};
 	const struct option_row rows[] = {
-		{"url", 'u', OPTION_TEXT, &a.url, 0, 0, "URL",
-		 "the server (http://127.0.0.1:8080)"},
-		{"model", 'm', OPTION_TEXT, &a.model, 0, 0, "NAME",
-		 "as the server names it (the first it lists)"},
-		{"api-key", 0, OPTION_TEXT, &a.api_key, 0, 0, "KEY",
-		 "sent as a bearer token (that of OPENAI_API_KEY)"},
+		LOAD_SERVER_OPTIONS(a),
 		{"input-len", 'i', OPTION_INT, &a.n_input, 1, 1 << 26, "N",
 		 "tokens a prompt (128)"},
 		{"output-len", 'o', OPTION_INT, &a.n_output, 1, 1 << 26, "N",

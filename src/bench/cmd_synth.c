@@ -20,7 +20,7 @@
 
 struct synth_args {
 	const char *shape, *format, *out, *tokenizer;
-	int64_t layers, experts, vocab, seed;
+	int64_t layers, experts, vocab, ngrams, seed;
 	bool empty;
 };
 
@@ -163,6 +163,8 @@ int cmd_synth(int argc, char **argv)
 		 "experts, at least those a token uses (as many as the shape has)"},
 		{"vocab", 'v', OPTION_INT, &a.vocab, 64, 1 << 20, "N",
 		 "tokens (as many as the shape has)"},
+		{"ngrams", 0, OPTION_INT, &a.ngrams, 2, 1 << 26, "N",
+		 "rows of each part of a table of n-grams (as many as the shape has)"},
 		{"tokenizer", 0, OPTION_TEXT, &a.tokenizer, 0, 0, "DIR",
 		 "model whose tokenizer to borrow (halo-tiny)"},
 		{"seed", 0, OPTION_INT, &a.seed, 0, 9007199254740992.0, "N",
@@ -193,5 +195,11 @@ int cmd_synth(int argc, char **argv)
 	if (a.experts && !s.n_experts)
 		return options_fault(&set, "--experts: %s has none", s.name);
 	s.n_experts = a.experts ? (int32_t)a.experts : s.n_experts;
+	if (a.ngrams && !s.n_ngrams)
+		return options_fault(&set, "--ngrams: %s has none", s.name);
+	s.n_ngrams = a.ngrams ? (int32_t)a.ngrams : s.n_ngrams;
+	if (s.n_streams && !f.mix)
+		return options_fault(&set, "--format: %s is made as a GGUF file: iq4_xs, "
+				     "ud-q4_k_xl, mxfp4, …, not %s", s.name, a.format);
 	return cmd_synth_run(&set, &a, &s, f);
 }

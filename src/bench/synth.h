@@ -26,10 +26,18 @@ struct synth_shape {
 	/* Every full_every-th layer has attention, with gates, the others the gated delta rule
 	 * with n_key_heads and n_value_heads of width delta_dim. 0: all have attention. */
 	int32_t full_every, n_key_heads, n_value_heads, delta_dim;
+	/* Qwen4-Exp, in GGUF alone: n_streams residual streams, whose mixers have rank stream_rank;
+	 * attention to what an indexer keeps; n-grams in the second layer, from a table of
+	 * SYNTH_NGRAM_PARTS parts with n_ngrams rows or a few more; an MTP layer. 0: none. */
+	int32_t n_streams, stream_rank, index_heads, index_dim, index_budget, index_ratio;
+	int32_t n_ngrams, max_ctx;
 };
 
 #define SYNTH_ROUTER_DEV 1.5 /* deviation of the router's logits: experts are chosen unevenly */
 #define SYNTH_DELTA_TAPS 4   /* taps of the convolution */
+/* n-grams of 2 and of 3 tokens, with eight parts of the table for each. */
+enum { SYNTH_NGRAM = 3, SYNTH_NGRAM_HEADS = 8,
+       SYNTH_NGRAM_PARTS = (SYNTH_NGRAM - 1) * SYNTH_NGRAM_HEADS };
 /* The deviation of the numbers of the output head. */
 double synth_head_dev(const struct synth_shape *s);
 

@@ -23,6 +23,7 @@ static const struct block_halves *place_of(enum quant q)
 {
 	static const struct block_halves places[] = {
 		{QUANT_Q4_0, 0, -1}, {QUANT_Q8_0, 0, -1}, {QUANT_IQ4_XS, 0, -1},
+		{QUANT_Q5_0, 0, -1}, {QUANT_IQ4_NL, 0, -1}, {QUANT_Q5_1, 0, 2},
 		{QUANT_Q4_K, 0, 2},  {QUANT_Q5_K, 0, 2},  {QUANT_Q6_K, 208, -1},
 	};
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
@@ -61,7 +62,7 @@ static double measure(enum quant q, const uint8_t *p, size_t n, double *out_rati
 				square += pass ? pow(x - *out_ratio * min, 2) : 0;
 			}
 		}
-		*out_ratio = least > 0 ? sum / least : 0;
+		*out_ratio = least != 0 ? sum / least : 0; /* Q5_1 adds m */
 	}
 	return sqrt(square / count);
 }

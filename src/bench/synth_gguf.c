@@ -14,7 +14,8 @@
  *   ud-q4_k_xl      "dynamic" files differ from model to model. With experts: gate and up in
  *                   Q4_K, down in Q5_K, all else in Q8_0. Without: Q5_K and Q6_K for v, o, down
  *
- * The output head, or an embedding that is the head too, is Q6_K in each mix below 8 bits.
+ * The output head, or an embedding that is the head too, is Q6_K in each mix below 8 bits. Rows
+ * that are no whole blocks get what the quantizer falls back to. A table of n-grams has such rows.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@
 #include "bench/synth.h"
 #include "model/gguf.h"
 
-enum { GGUF_ALIGN = 32, TYPE_F32 = 0, TYPE_BF16 = 30 };
+enum { GGUF_ALIGN = 32, TYPE_F32 = 0, TYPE_BF16 = 30, NGRAM_LAYER = 1 };
 
 /* --- formats -------------------------------------------------------------------- */
 
@@ -47,11 +48,23 @@ static enum quant of_dynamic(const struct synth_shape *s, const char *part, bool
 	       : strcmp(part, "attn_output") == 0 ? QUANT_Q5_K : QUANT_Q4_K;
 }
 
+static const char ngram_table[] = "per_layer_token_embd";
+
+/* The format that takes the place of q in rows of k numbers. */
+static enum quant fit_rows(enum quant q, int64_t k)
+{
+	if (q == QUANT_BF16 || k % quant_block(q) == 0)
+		return q;
+	return q == QUANT_IQ4_XS ? QUANT_IQ4_NL : q == QUANT_Q4_K ? QUANT_Q5_0
+	       : q == QUANT_Q5_K ? QUANT_Q5_1 : QUANT_Q8_0;
+}
+
 /* The format of the matrix that GGUF names `part` ("attn_v", "ffn_down_exps", "token_embd"), in
  * layer `layer`; nth: how many layers before have this matrix. */
 static enum quant quant_in_mix(enum synth_mix mix, const struct synth_shape *s, const char *part,
 			       int32_t layer, int32_t nth)
 {
+	bool is_ngrams = strcmp(part, ngram_table) == 0;
 	bool is_table = strcmp(part, "token_embd") == 0;
 	bool is_head = strcmp(part, "output") == 0 || (is_table && s->is_tied);
 	bool is_v = strcmp(part, "attn_v") == 0, is_qkv = strcmp(part, "attn_qkv") == 0;
@@ -61,8 +74,9 @@ static enum quant quant_in_mix(enum synth_mix mix, const struct synth_shape *s, 
 	switch (mix) {
 	case MIX_Q8_0:
 		return QUANT_Q8_0;
-	case MIX_NVFP4:
-		return is_head || is_table ? QUANT_BF16 : QUANT_NVFP4_BLOCK;
+	case MIX_NVFP4: /* rows of n-grams are FP8 there, for which GGUF has no type */
+		return is_head || is_table ? QUANT_BF16
+		       : is_ngrams         ? QUANT_Q8_0 : QUANT_NVFP4_BLOCK;
 	case MIX_MXFP4:
 		return strstr(part, "_exps") || (!s->n_experts && !is_head && !is_table)
 			       ? QUANT_MXFP4_BLOCK : QUANT_Q8_0;
@@ -73,6 +87,8 @@ static enum quant quant_in_mix(enum synth_mix mix, const struct synth_shape *s, 
 		return QUANT_Q6_K;
 	if (mix == MIX_Q4_0)
 		return QUANT_Q4_0;
+	if (is_ngrams && mix == MIX_UD_Q4_K_XL)
+		return QUANT_IQ4_NL;
 	if (mix == MIX_UD_Q4_K_XL)
 		return of_dynamic(s, part, is_down, layer);
 	if (mix == MIX_IQ4_XS) {
@@ -83,6 +99,28 @@ static enum quant quant_in_mix(enum synth_mix mix, const struct synth_shape *s, 
 	if (mix == MIX_Q5_K_M)
 		return more || is_qkv ? QUANT_Q6_K : QUANT_Q5_K;
 	return more ? QUANT_Q6_K : is_qkv ? QUANT_Q5_K : QUANT_Q4_K;
+}
+
+/* --- n-grams --------------------------------------------------------------------- */
+
+/* Rows of a part of the table: each part has another number of them. */
+static int64_t ngram_part(const struct synth_shape *s, int i)
+{
+	return (int64_t)s->n_ngrams + 2 * i + 1;
+}
+
+static int64_t ngram_rows(const struct synth_shape *s)
+{
+	int64_t n = 0;
+	for (int i = 0; i < SYNTH_NGRAM_PARTS; i++)
+		n += ngram_part(s, i);
+	return ROUND_UP(n, 128);
+}
+
+/* Qwen4-Exp's files have it. */
+static bool has_mtp(const struct synth_shape *s)
+{
+	return s->n_streams > 0;
 }
 
 /* --- plan ----------------------------------------------------------------------- */
@@ -127,7 +165,7 @@ static void add_matrix(struct gguf_adder *a, const char *part, int64_t n, int64_
 {
 	bool has_experts = strstr(part, "_exps");
 	int64_t experts = a->s->n_experts;
-	enum quant q = quant_in_mix(a->mix, a->s, part, a->layer, a->nth);
+	enum quant q = fit_rows(quant_in_mix(a->mix, a->s, part, a->layer, a->nth), k);
 	char name[64];
 	struct synth_tensor t = {.dtype = DTYPE_BF16, .fill = SYNTH_NORMAL, .scale = (float)dev,
 				 .n_dims = 2, .dim = {n, k}};
@@ -164,6 +202,13 @@ static void add_mlp(struct gguf_adder *a, const char *tail, int64_t f, double ou
 	}
 }
 
+static void add_bf16(struct gguf_adder *a, const char *name, int64_t n, int64_t k)
+{
+	synth_gguf_add(a, name, (struct synth_tensor){.dtype = DTYPE_BF16, .fill = SYNTH_NORMAL,
+				.scale = (float)(1 / sqrt((double)k)), .n_dims = 2,
+				.dim = {n, k}});
+}
+
 static void add_attention(struct gguf_adder *a, double out)
 {
 	const struct synth_shape *s = a->s;
@@ -176,6 +221,53 @@ static void add_attention(struct gguf_adder *a, double out)
 	add_linear(a, "attn_v", nkv, d, 1);
 	add_linear(a, "attn_output", d, nq, out);
 	a->nth++;
+	if (!s->index_heads)
+		return;
+	/* Small enough that no quantizer touches them. */
+	add_bf16(a, "indexer.q_proj.weight", (int64_t)s->index_heads * s->index_dim, d);
+	add_bf16(a, "indexer.k_proj.weight", s->index_dim, d);
+	add_norm(a, "indexer.q_norm.weight", s->index_dim);
+	add_norm(a, "indexer.k_norm.weight", s->index_dim);
+}
+
+/* A mixer of residual streams. kind: "hc_attn", "output_hc", … */
+static void add_mixer(struct gguf_adder *a, const char *kind, bool has_inject)
+{
+	int64_t wide = (int64_t)a->s->n_streams * a->s->d_model, rank = a->s->stream_rank;
+	char name[48];
+	snprintf(name, sizeof name, "%s_norm.weight", kind);
+	add_norm(a, name, wide);
+	snprintf(name, sizeof name, "%s_down", kind);
+	add_linear(a, name, rank, wide, 1);
+	snprintf(name, sizeof name, "%s_up", kind);
+	add_linear(a, name, wide, rank, 1);
+	snprintf(name, sizeof name, "%s_inject.weight", kind);
+	if (has_inject)
+		add_f32(a, name, a->s->n_streams, wide, SYNTH_NORMAL, 1 / sqrt((double)wide));
+}
+
+/* What a layer with n-grams adds to all streams. */
+static void add_ngrams(struct gguf_adder *a)
+{
+	static const char *const norms[] = {"ple_norm_key.weight", "ple_norm_query.weight",
+					    "ple_norm_conv.weight"};
+	int64_t d = a->s->d_model, wide = a->s->n_streams * d;
+	for (size_t i = 0; i < ARRAY_LEN(norms); i++)
+		add_norm(a, norms[i], wide);
+	add_linear(a, "ple_key", wide, d, 1);
+	add_linear(a, "ple_value", d, d, 1 / sqrt(2.0 * a->s->n_layers));
+	add_f32(a, "ple_conv1d.weight", wide, SYNTH_DELTA_TAPS, SYNTH_NORMAL,
+		1 / sqrt(SYNTH_DELTA_TAPS));
+}
+
+/* What the MTP layer has beside those of a layer with attention. */
+static void add_nextn(struct gguf_adder *a)
+{
+	int64_t d = a->s->d_model;
+	add_norm(a, "nextn.enorm.weight", d);
+	add_norm(a, "nextn.hnorm.weight", a->s->n_streams * d);
+	add_linear(a, "nextn.eh_proj", d, 2 * d, 1);
+	add_mixer(a, "nextn.hc_head", false);
 }
 
 static void add_delta(struct gguf_adder *a, double out)
@@ -192,7 +284,7 @@ static void add_delta(struct gguf_adder *a, double out)
 	add_f32(a, "ssm_conv1d.weight", n_conv, SYNTH_DELTA_TAPS, SYNTH_NORMAL,
 		1 / sqrt(SYNTH_DELTA_TAPS));
 	add_f32(a, "ssm_dt.bias", hv, 0, SYNTH_NORMAL, 0.5);
-	add_f32(a, "ssm_a", hv, 0, SYNTH_NEAR, -1);
+	add_f32(a, "ssm_a", hv, 0, SYNTH_SAME, -1); /* below 0 also in an empty file */
 	add_norm(a, "ssm_norm.weight", s->delta_dim);
 }
 
@@ -200,10 +292,17 @@ static void add_layer(struct gguf_adder *a)
 {
 	const struct synth_shape *s = a->s;
 	double out = 1 / sqrt(2.0 * s->n_layers), dev = 1 / sqrt((double)s->d_model);
-	add_norm(a, "attn_norm.weight", s->d_model);
-	add_norm(a, s->full_every ? "post_attention_norm.weight" : "ffn_norm.weight",
-		 s->d_model);
-	if (s->full_every && (a->layer + 1) % s->full_every != 0)
+	if (s->n_streams) {
+		add_mixer(a, "hc_attn", true);
+		add_mixer(a, "hc_ffn", true);
+	} else {
+		add_norm(a, "attn_norm.weight", s->d_model);
+		add_norm(a, s->full_every ? "post_attention_norm.weight" : "ffn_norm.weight",
+			 s->d_model);
+	}
+	if (s->n_ngrams && a->layer == NGRAM_LAYER)
+		add_ngrams(a);
+	if (s->full_every && (a->layer + 1) % s->full_every != 0 && a->layer < s->n_layers)
 		add_delta(a, out);
 	else
 		add_attention(a, out);
@@ -226,12 +325,19 @@ void synth_gguf_plan(const struct synth_shape *s, struct synth_format f, struct 
 	double head = synth_head_dev(s);
 	*out = (struct synth_plan){.align = GGUF_ALIGN};
 	add_matrix(&a, "token_embd", s->n_vocab, s->d_model, s->is_tied ? head : 1);
-	add_norm(&a, "output_norm.weight", s->d_model);
+	if (s->n_streams)
+		add_mixer(&a, "output_hc", false);
+	else
+		add_norm(&a, "output_norm.weight", s->d_model);
 	if (!s->is_tied)
 		add_matrix(&a, "output", s->n_vocab, s->d_model, head);
-	for (a.layer = 0; a.layer < s->n_layers; a.layer++) {
+	if (s->n_ngrams)
+		add_matrix(&a, ngram_table, ngram_rows(s), s->d_model / SYNTH_NGRAM_PARTS, 1);
+	for (a.layer = 0; a.layer < s->n_layers + has_mtp(s); a.layer++) {
 		snprintf(a.prefix, sizeof a.prefix, "blk.%d.", a.layer);
 		add_layer(&a);
+		if (a.layer == s->n_layers)
+			add_nextn(&a);
 	}
 }
 
@@ -290,6 +396,44 @@ static void key_f32(struct gguf_keys *k, const char *name, double v)
 	buf_add(&k->b, &f, sizeof f);
 }
 
+/* An array of n numbers of 8 bytes. */
+static void key_u64s(struct gguf_keys *k, const char *name, const int64_t *v, size_t n)
+{
+	char full[96];
+	snprintf(full, sizeof full, "%s.%s", k->arch, name);
+	key(k, full, GGUF_ARRAY);
+	put_u32(&k->b, GGUF_U64);
+	put_u64(&k->b, n);
+	buf_add(&k->b, v, n * sizeof *v);
+}
+
+static void add_stream_keys(const struct synth_shape *s, struct gguf_keys *k)
+{
+	static const int64_t layers[] = {NGRAM_LAYER},
+			     factors[SYNTH_NGRAM] = {0x5DEECE66D, 0x2545F4915, 0x369DEA0F31};
+	int64_t at[SYNTH_NGRAM_PARTS] = {0}, size[SYNTH_NGRAM_PARTS];
+	key_u32(k, "nextn_predict_layers", has_mtp(s));
+	key_u32(k, "hyper_connection.count", s->n_streams);
+	key_u32(k, "hyper_connection.low_rank", s->stream_rank);
+	key_u32(k, "attention.indexer.head_count", s->index_heads);
+	key_u32(k, "attention.indexer.key_length", s->index_dim);
+	key_u32(k, "attention.indexer.top_k", s->index_budget);
+	key_u32(k, "attention.compress_ratios", s->index_ratio);
+	for (int i = 0; i < SYNTH_NGRAM_PARTS; i++) {
+		size[i] = ngram_part(s, i);
+		at[i] = i ? at[i - 1] + size[i - 1] : 0;
+	}
+	key_u64s(k, "ple.layers", layers, ARRAY_LEN(layers));
+	key_u32(k, "ple.ngram_size", SYNTH_NGRAM);
+	key_u32(k, "ple.heads_per_ngram", SYNTH_NGRAM_HEADS);
+	key_u32(k, "ple.conv_kernel", SYNTH_DELTA_TAPS);
+	key_u32(k, "ple.eos_token_id", 0);
+	key_u32(k, "embedding_length_per_layer_input", s->d_model / SYNTH_NGRAM_PARTS);
+	key_u64s(k, "ple.layer_multipliers", factors, ARRAY_LEN(factors));
+	key_u64s(k, "ple.head_offsets", at, ARRAY_LEN(at));
+	key_u64s(k, "ple.head_vocab_sizes", size, ARRAY_LEN(size));
+}
+
 static void add_experts(const struct synth_shape *s, struct gguf_keys *k)
 {
 	key_u32(k, "expert_count", s->n_experts);
@@ -320,8 +464,8 @@ static void add_delta_keys(const struct synth_shape *s, struct gguf_keys *k)
 static void add_shape(const struct synth_shape *s, struct gguf_keys *k)
 {
 	key_text(k, "general.architecture", k->arch);
-	key_u32(k, "block_count", s->n_layers);
-	key_u32(k, "context_length", 40960);
+	key_u32(k, "block_count", s->n_layers + has_mtp(s));
+	key_u32(k, "context_length", s->max_ctx ? s->max_ctx : 40960);
 	key_u32(k, "embedding_length", s->d_model);
 	key_u32(k, "feed_forward_length", s->n_experts ? 3 * s->d_model : s->ffn_dim);
 	key_u32(k, "attention.head_count", s->n_heads);
@@ -335,6 +479,8 @@ static void add_shape(const struct synth_shape *s, struct gguf_keys *k)
 		add_experts(s, k);
 	if (s->full_every)
 		add_delta_keys(s, k);
+	if (s->n_streams)
+		add_stream_keys(s, k);
 }
 
 static const char *text_of(const json_t *object, const char *name)
@@ -451,8 +597,8 @@ static uint32_t type_of(const struct synth_tensor *t)
 enum status synth_gguf_header(const struct synth_shape *s, const struct synth_plan *p,
 			      const char *from, struct buf *out, struct fail *fail)
 {
-	struct gguf_keys k = {.arch = s->full_every ? "qwen35moe" : s->n_experts ? "qwen3moe"
-									    : "qwen3"};
+	struct gguf_keys k = {.arch = s->n_streams ? "qwen4exp" : s->full_every ? "qwen35moe"
+				      : s->n_experts ? "qwen3moe" : "qwen3"};
 	int64_t at = 0;
 	add_shape(s, &k);
 	enum status st = add_tokenizer(from, s->n_vocab, &k, fail);

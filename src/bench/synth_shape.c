@@ -42,6 +42,17 @@ static const struct synth_shape shapes[] = {
 	 .n_experts = 256, .n_used = 8, .expert_dim = 512, .shared_dim = 512,
 	 .n_vocab = 248320, .theta = 1e7, .full_every = 4, .n_key_heads = 16,
 	 .n_value_heads = 32, .delta_dim = 128},
+	{.name = "qwen3.5-27b", .model_type = "qwen3_5", .n_layers = 64, .d_model = 5120,
+	 .n_heads = 24, .n_kv_heads = 4, .head_dim = 256, .ffn_dim = 17408,
+	 .n_vocab = 248320, .theta = 1e7, .full_every = 4, .n_key_heads = 16,
+	 .n_value_heads = 48, .delta_dim = 128},
+	{.name = "qwen3.8-flash-next", .model_type = "qwen4_exp", .n_layers = 48,
+	 .d_model = 2560, .n_heads = 24, .n_kv_heads = 2, .head_dim = 256,
+	 .n_experts = 512, .n_used = 10, .expert_dim = 640, .shared_dim = 640,
+	 .n_vocab = 248320, .theta = 1e7, .full_every = 4, .n_key_heads = 16,
+	 .n_value_heads = 48, .delta_dim = 128, .n_streams = 4, .stream_rank = 320,
+	 .index_heads = 4, .index_dim = 128, .index_budget = 2048, .index_ratio = 4,
+	 .n_ngrams = 20000000, .max_ctx = 262144},
 };
 
 const struct synth_shape *synth_shape_at(size_t i)
@@ -359,8 +370,10 @@ static void add_text(const struct synth_shape *s, struct buf *b)
 
 void synth_config(const struct synth_shape *s, struct synth_format f, struct buf *b)
 {
-	const char *name = s->full_every ? "Qwen3_5MoeForConditionalGeneration"
-			   : s->n_experts ? "Qwen3MoeForCausalLM" : "Qwen3ForCausalLM";
+	const char *name =
+		s->full_every ? s->n_experts ? "Qwen3_5MoeForConditionalGeneration"
+					     : "Qwen3_5ForConditionalGeneration"
+			      : s->n_experts ? "Qwen3MoeForCausalLM" : "Qwen3ForCausalLM";
 	buf_addf(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n", name,
 		 s->model_type);
 	if (s->full_every)

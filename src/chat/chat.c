@@ -10,6 +10,7 @@
 #include "chat/chat_vars.h"
 #include "chat/messages.h"
 #include "chat/value.h"
+#include "chat/videos.h"
 #include "json/json_digits.h"
 
 /* Gemma 4 writes its reasoning in a channel of this name. The channel's tags are special
@@ -150,6 +151,12 @@ static json_t *fill_tools(const json_t *tools)
 	return all;
 }
 
+static void begin_images(struct chat *chat)
+{
+	images_init(chat->images, chat->m, chat->arena);
+	chat->images->form = chat->form;
+}
+
 /* Reads the messages anew where the template shows no tools or no calls: as text. */
 static enum status read_plain(const struct json_node *messages, const struct json_node *body,
 			      struct chat *chat, const struct messages_opts *o,
@@ -163,9 +170,10 @@ static enum status read_plain(const struct json_node *messages, const struct jso
 	json_t *made = chat_plain_messages(chat->m, messages->v,
 					   chat->tools.are_shown ? tools.v : NULL);
 	at.v = made;
-	images_init(chat->images, chat->m, chat->arena);
-	chat->images->file = chat->file;
-	enum status st = messages_read(&at, o, &chat->in.messages, fail);
+	begin_images(chat);
+	enum status st = videos_read_kwargs(chat->images, body, fail);
+	if (st == OK)
+		st = messages_read(&at, o, &chat->in.messages, fail);
 	json_decref(made);
 	return st;
 }
@@ -179,8 +187,7 @@ static enum status read_chat(const struct json_node *body, struct chat *chat,
 	struct chat_template_input *in = &chat->in;
 	struct json_node at = json_read_get(body, "messages");
 	enum status st = read_continue(body, in->arena, &chat->mark, &in->is_whole, fail);
-	images_init(chat->images, m, chat->arena);
-	chat->images->file = chat->file;
+	begin_images(chat);
 	chat->replay = (struct chat_replay){.arena = in->arena, .store = store,
 				       .format = m->tool_format,
 				       .takes_objects =
@@ -189,6 +196,8 @@ static enum status read_chat(const struct json_node *body, struct chat *chat,
 		.chat = m->template, .arena = in->arena, .replay = &chat->replay,
 		.final_mark = chat->mark, .images = chat->images,
 		.fills_content = chat->fills || chat_template_ways(m->template)->prints_none};
+	if (st == OK)
+		st = videos_read_kwargs(chat->images, body, fail);
 	if (st == OK)
 		st = messages_read(&at, &o, &in->messages, fail);
 	if (st == OK)
@@ -255,6 +264,8 @@ enum status chat_render(const struct json_node *body, struct chat *chat,
 	}
 	if (st == OK && chat->mark.p)
 		st = cut_at(body, out, chat->mark, fail);
+	if (st == OK)
+		st = images_open(chat->images, chat->is_gone, fail);
 	if (st == OK) {
 		images_spell(chat->images, out);
 		chat->parse->tools = chat->tools.parse;

@@ -17,7 +17,8 @@ struct chat {
 	struct chat_template_input in;
 	struct chat_replay replay;
 	struct images *images;
-	struct str file; /* as images.file */
+	struct images_form form; /* as images.form */
+	const _Atomic bool *is_gone; /* as in struct fetch_ask */
 	struct tools tools;
 	struct str mark; /* ends the last message's text; p NULL: a new turn begins */
 	/* The template failed once: what a message or a tool may leave out is filled in. */
@@ -28,7 +29,8 @@ struct chat {
 #define CHAT_CHANNEL_END "<channel|>"
 
 /* Reads messages, tools and template variables. Appends the prompt to *out, without computing
- * its images. Sets how the answer behind it is split. E_INVAL where the model has no template;
+ * its images; files of video are opened, and the caller calls images_close. Sets how the answer
+ * behind it is split. E_INVAL where the model has no template;
  * other errors name their place in the body. */
 enum status chat_render(const struct json_node *body, struct chat *chat,
 			struct marked *out, struct fail *fail) MUST_USE;

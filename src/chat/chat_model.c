@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chat/chat_model.h"
 
+#include "base/log.h"
 #include "chat/chat_vars.h"
 #include "chat/toolgrammar.h"
 #include "chat/tools.h"
+#include "model/tokenizer_tekken.h"
+#include "sound/sound.h"
 
 /* Bounds of the cache of compiled grammars and their masks: their number, their bytes. */
 #define GRAMMARS 64
@@ -22,11 +25,24 @@ static void choose_plain(struct chat_model *m, const char *name)
 		m->tool_format = toolformat_find(STR("hermes"));
 }
 
+/* The template in the model's files, or what replaces it in files of Voxtral. */
+static const char *own_template(const struct chat_model *m)
+{
+	const struct model *of = m->model;
+	const char *version, *heard = NULL;
+	if (m->sound && sound_token(m->sound) == tokenizer_find(of->tokenizer, STR("[AUDIO]")))
+		heard = tokenizer_tekken_hearing(of->chat_template, &version);
+	if (heard)
+		log_info("chat template: the file's shows no audio, so it is mistral-common's "
+			 "for %s; chat_template names another one", version);
+	return heard ? heard : of->chat_template;
+}
+
 enum status chat_model_init(struct chat_model *m, const struct chat_model_opts *o,
 			    struct fail *fail)
 {
 	const struct model *of = m->model;
-	const char *template = o->chat_template ? o->chat_template : of->chat_template;
+	const char *template = o->chat_template ? o->chat_template : own_template(m);
 	m->grammars = grammarcache_create(GRAMMARS, GRAMMAR_BYTES);
 	m->encodings = encodings_create(ENCODING_BYTES);
 	m->template_text = arena_strdup(o->arena, template ? template : "");

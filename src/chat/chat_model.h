@@ -16,6 +16,7 @@
 #include "output/toolparse.h"
 #include "tokenizer/encodings.h"
 #include "sound/sound.h"
+#include "video/video.h"
 #include "vision/vision.h"
 
 struct chat_model {
@@ -24,6 +25,7 @@ struct chat_model {
 	struct sound *sound;   /* NULL: messages hold no sound … */
 	bool lacks_audio;      /* … because the libraries that read it are not there */
 	int32_t max_images;    /* images, sounds and videos in a request at most */
+	struct video_limits video; /* of one file */
 	struct audio_limits audio; /* of one file, and of all audio of a request together */
 	const struct fetch *fetch; /* NULL: no address is fetched */
 	struct chat_template *template; /* NULL: the model has none */

@@ -303,17 +303,22 @@ int32_t chat_template_end(const struct chat_template *t, const struct tokenizer 
 	return end;
 }
 
+/* What the prompt's last writer wrote; "" if that is a user. The generation prompt is the
+ * template's own last text. Only it can have opened a block that is still open; where an
+ * assistant's message is continued, its last stretch of text. */
+static struct str last_stretch(const struct marked *prompt)
+{
+	size_t n = prompt->n_marks;
+	if (n == 0 || prompt->marks[n - 1].trust == TRUST_USER)
+		return STR("");
+	size_t from = n > 1 ? prompt->marks[n - 2].end : 0;
+	return (struct str){prompt->text.p + from, prompt->text.n - from};
+}
+
 bool chat_template_opens(const struct marked *prompt, struct str open,
 			 struct str close)
 {
-	/* The generation prompt is the template's own last text. Only the prompt's last
-	 * stretch of template text can have opened a block that is still open; where an
-	 * assistant's message is continued, its last stretch of assistant text. */
-	size_t n = prompt->n_marks;
-	if (n == 0 || prompt->marks[n - 1].trust == TRUST_USER)
-		return false;
-	size_t from = n > 1 ? prompt->marks[n - 2].end : 0;
-	struct str tail = {prompt->text.p + from, prompt->text.n - from};
+	struct str tail = last_stretch(prompt);
 	ptrdiff_t at = find_last(tail, open);
 	return at >= 0 && str_find(tail, close, (size_t)at) < 0;
 }
@@ -321,11 +326,7 @@ bool chat_template_opens(const struct marked *prompt, struct str open,
 bool chat_template_closes(const struct marked *prompt, struct str open,
 			  struct str close)
 {
-	size_t n = prompt->n_marks;
-	if (n == 0 || prompt->marks[n - 1].trust == TRUST_USER)
-		return false;
-	size_t from = n > 1 ? prompt->marks[n - 2].end : 0;
-	struct str tail = {prompt->text.p + from, prompt->text.n - from};
+	struct str tail = last_stretch(prompt);
 	ptrdiff_t at = find_last(tail, close);
 	if (at < 0 || str_find(tail, open, 0) < 0)
 		return false;

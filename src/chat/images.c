@@ -20,13 +20,22 @@ static bool is_data(struct str url)
 	return str_starts(url, STR("data:"));
 }
 
+static const struct {
+	const char *many, *coded; /* in texts: all of the kind; what base64 stands in */
+	const char *form;         /* an example */
+	enum fetch_kind fetched;
+} kinds[IMAGES_KINDS] = {
+	[IMAGES_PICTURE] = {"images", "image's data URL", "data:image/png;base64,...",
+			    FETCH_IMAGE},
+	[IMAGES_SOUND] = {"audio", "audio", "data:audio/wav;base64,...", FETCH_AUDIO},
+	[IMAGES_VIDEO] = {"video", "video's data URL", "data:video/mp4;base64,...", FETCH_VIDEO},
+};
+
 enum status images_check_url(const struct images *im, const struct json_node *at,
 			     enum images_kind kind, struct str url, struct fail *fail)
 {
 	const struct fetch *f = im->m->fetch;
-	bool is_sound = kind == IMAGES_SOUND;
-	const char *what = is_sound ? "audio" : "images";
-	const char *as = is_sound ? "data:audio/wav;base64,..." : "data:image/png;base64,...";
+	const char *what = kinds[kind].many, *as = kinds[kind].form;
 	ptrdiff_t comma = str_find(url, STR(","), 0);
 	if (!is_data(url) && f && fetch_allows(f, url))
 		return OK;
@@ -41,12 +50,14 @@ enum status images_check_url(const struct images *im, const struct json_node *at
 	return OK;
 }
 
-static struct images_entry *add(struct images *im, enum images_kind kind)
+static struct images_entry *add(struct images *im, struct images_entry **where,
+				enum images_kind kind)
 {
 	struct images_entry *e = arena_alloc(im->arena, sizeof *e);
-	*e = (struct images_entry){.kind = kind};
-	*im->last = e;
-	im->last = &e->next;
+	*e = (struct images_entry){.kind = kind, .next = *where};
+	*where = e;
+	if (!e->next)
+		im->last = &e->next;
 	im->n++;
 	im->n_of[kind]++;
 	return e;
@@ -62,17 +73,32 @@ enum status images_append(struct images *im, const struct json_node *part,
 		json_read_locate(part, fail);
 		return E_LIMIT;
 	}
-	*out = add(im, kind);
+	*out = add(im, im->last, kind);
 	json_read_locate(from, &(*out)->place);
 	im->n_sent++;
 	return OK;
 }
 
-struct images_entry *images_append_more(struct images *im, const struct images_entry *e)
+struct images_entry *images_add_behind(struct images *im, struct images_entry *e,
+				       enum images_kind kind)
 {
-	struct images_entry *more = add(im, e->kind);
+	struct images_entry *more = add(im, &e->next, kind);
 	more->place = e->place;
+	more->video = e->video;
 	return more;
+}
+
+void images_repeat(const struct images *from, struct images *out)
+{
+	images_init(out, from->m, from->arena);
+	for (const struct images_entry *e = from->first; e; e = e->next) {
+		struct images_entry *same = add(out, out->last, e->kind);
+		same->place = e->place;
+		same->form = e->form;
+		same->source = e->source;
+	}
+	out->n_sent = from->n_sent;
+	out->form = from->form;
 }
 
 enum status images_add_url(struct images *im, const struct json_node *part, const char *key,
@@ -136,21 +162,19 @@ static enum status read_data(const struct images_entry *e, struct buf *out, stru
 	struct str digits = {e->source.p + skipped, e->source.n - skipped};
 	if (base64_decode(digits, out))
 		return OK;
-	return fail_set(fail, E_INVAL, "the %s is not valid base64",
-			e->kind == IMAGES_SOUND ? "audio" : "image's data URL");
+	return fail_set(fail, E_INVAL, "the %s is not valid base64", kinds[e->kind].coded);
 }
 
 static enum status fetch_file_of(const struct images *im, const struct images_entry *e,
 				 const struct images_use *use, struct buf *out,
 				 struct fail *fail)
 {
-	const struct fetch_ask ask = {e->source, use->until_us, use->is_gone,
-				      e->kind == IMAGES_SOUND ? FETCH_AUDIO : FETCH_IMAGE};
+	const enum fetch_kind kind = kinds[e->kind].fetched;
+	const struct fetch_ask ask = {e->source, use->until_us, use->is_gone, kind};
 	struct fail why = {0};
 	enum status st = fetch_get(im->m->fetch, &ask, out, &why);
 	if (st == E_INVAL)
-		return fail_set(fail, st, "the %s %s",
-				e->kind == IMAGES_SOUND ? "audio" : "image", why.text);
+		return fail_set(fail, st, "the %s %s", fetch_kind_name(kind), why.text);
 	if (st != OK && fail)
 		*fail = why;
 	return st;
@@ -182,6 +206,17 @@ static enum status images_look(const struct images *im, struct images_entry *e,
 	return OK;
 }
 
+enum status images_blame(const struct images_entry *e, const struct fail *why, struct fail *fail)
+{
+	enum status st = why->code == E_UNSUPPORTED ? E_INVAL : why->code;
+	if (!fail)
+		return st;
+	*fail = *why;
+	fail->code = st;
+	memcpy(fail->param, e->place.param, sizeof fail->param);
+	return st;
+}
+
 /* Calls `step` for the entries of one kind. A fault gets the entry's place. */
 static enum status for_each(const struct images *im, enum images_kind kind,
 			    const struct images_use *use,
@@ -194,12 +229,10 @@ static enum status for_each(const struct images *im, enum images_kind kind,
 		if (e->kind != kind)
 			continue;
 		bool is_gone = use->is_gone && atomic_load(use->is_gone);
-		st = is_gone ? fail_default(fail, E_CANCELLED) : step(im, e, use, fail);
-		/* A file that is not supported is the client's mistake, not the server's. */
-		if (st == E_UNSUPPORTED && fail)
-			fail->code = st = E_INVAL;
-		if (st != OK && fail)
-			memcpy(fail->param, e->place.param, sizeof fail->param);
+		struct fail why = {0};
+		st = is_gone ? fail_default(&why, E_CANCELLED) : step(im, e, use, &why);
+		if (st != OK)
+			st = images_blame(e, &why, fail);
 	}
 	return st;
 }
@@ -219,7 +252,29 @@ static void let_go(void *entry)
 	tower_view_unref(e->view);
 	e->view = NULL;
 	if (e->video)
-		buf_deinit(&e->video->first);
+		videos_close(e->video);
+}
+
+static void start_clock(struct images *im)
+{
+	if (im->m->fetch && !im->until_us)
+		im->until_us = fetch_until(im->m->fetch);
+}
+
+enum status images_open(struct images *im, const _Atomic bool *is_gone, struct fail *fail)
+{
+	if (im->n_of[IMAGES_VIDEO] == 0)
+		return OK;
+	start_clock(im);
+	const struct images_use use = {.is_gone = is_gone, .until_us = im->until_us};
+	return videos_open(im, &use, fail);
+}
+
+void images_close(struct images *im)
+{
+	for (struct images_entry *e = im->first; e; e = e->next)
+		if (e->video)
+			videos_close(e->video);
 }
 
 static size_t count_token(const struct ids *ids, int32_t token)
@@ -297,6 +352,25 @@ static void repeat_entries(const struct images *im, struct ids *ids, struct engi
 	*ids = all;
 }
 
+/* Appends n images, and what holds them, to those of the request. */
+static void give(struct request *r, struct arena *arena, const struct engine_image *images,
+		 void *const *held, int n)
+{
+	size_t before = (size_t)r->n_images, more = (size_t)n;
+	struct engine_image *all = arena_alloc(arena, (before + more) * sizeof *all);
+	void **all_held = arena_alloc(arena, (before + more) * sizeof *all_held);
+	if (before) {
+		memcpy(all, r->images, before * sizeof *all);
+		memcpy(all_held, r->held, before * sizeof *all_held);
+	}
+	memcpy(all + before, images, more * sizeof *all);
+	memcpy(all_held + before, held, more * sizeof *all_held);
+	r->images = all;
+	r->held = all_held;
+	r->n_images += n;
+	r->let_go = let_go;
+}
+
 /* Are there sounds or videos with which the prompt is too long? */
 static bool is_too_long(const struct images *im, const struct images_use *use,
 			const struct ids *ids)
@@ -308,13 +382,14 @@ static bool is_too_long(const struct images *im, const struct images_use *use,
 	return n_long > 0 && use->max_tokens > 0 && n >= use->max_tokens;
 }
 
-enum status images_expand(const struct images *im, const struct images_use *use,
+enum status images_expand(struct images *im, const struct images_use *use,
 			  struct ids *ids, struct fail *fail)
 {
 	struct images_use u = *use;
 	if (im->n == 0)
 		return OK;
-	u.until_us = im->m->fetch ? fetch_until(im->m->fetch) : 0;
+	start_clock(im);
+	u.until_us = im->until_us;
 	enum status st = check_shown(im, ids, fail);
 	if (st == OK)
 		st = for_each(im, IMAGES_SOUND, &u, sounds_measure, fail);
@@ -332,11 +407,9 @@ enum status images_expand(const struct images *im, const struct images_use *use,
 	void **held = arena_alloc(im->arena, (size_t)im->n * sizeof *held);
 	if (st == OK)
 		repeat_entries(im, ids, images, held);
+	images_close(im);
 	if (st == OK && u.request) {
-		u.request->images = images;
-		u.request->n_images = im->n;
-		u.request->held = held;
-		u.request->let_go = let_go;
+		give(u.request, im->arena, images, held, im->n);
 		return OK;
 	}
 	for (struct images_entry *e = im->first; e; e = e->next)

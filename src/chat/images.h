@@ -10,8 +10,18 @@
 
 enum images_kind { IMAGES_PICTURE, IMAGES_SOUND, IMAGES_VIDEO, IMAGES_KINDS };
 
+/* The audio of a form. */
+struct images_form {
+	struct str file; /* p NULL: the body is no form */
+	/* NULL: the file is read when the prompt's tokens are known. Else samples [from, from + n)
+	 * of it are heard in place of all. */
+	const struct audio *audio;
+	int64_t from, n;
+};
+
 /* A list in the order of the messages. The body must outlive the list. A video has an entry for
- * each view of neighbouring frames (vision_frames). */
+ * each view of neighbouring frames (vision_frames), and for each part of its sound between and
+ * behind them. */
 struct images {
 	const struct chat_model *m;
 	struct arena *arena; /* holds the list */
@@ -21,23 +31,34 @@ struct images {
 		enum { IMAGES_URL, IMAGES_BASE64, IMAGES_FILE } form;
 		struct str source;
 		struct fail place; /* param names the image, sound or frame; for faults in it */
-		struct videos_clip *video; /* whose frames from `frame` on these are; or NULL */
+		/* Whose frames from `frame` on these are, or of whose sound a part; or NULL. */
+		struct videos_clip *video;
 		int frame;
 		/* While they are computed: what the tower made, and what keeps its rows. */
 		struct engine_image image;
 		struct tower_view *view;
 		struct audio audio; /* of a sound, until the tower has heard it */
-		struct sound_file file; /* of a sound */
-		int64_t us;         /* its length */
+		struct sound_file file; /* of a sound that is all of a file: has_file */
+		bool has_file;
+		int64_t us;         /* of a sound, and of all of a video's sound: its length */
 		struct images_entry *next;
 	} *first, **last;
 	int n, n_of[IMAGES_KINDS]; /* in the list: all, and of each kind */
 	int n_sent;     /* as max_images counts: a video once */
-	struct str file; /* of a form: what a part of audio without data stands for */
+	int64_t until_us; /* deadline of fetching, from the first fetch on; 0: none was */
+	/* For files of video that do not say it themselves; 0: as the model has it. */
+	double video_fps;
+	int32_t video_frames;
+	double media_fps;
+	int32_t media_frames; /* at most; without media_fps so many */
+	bool hears_videos; /* files are heard, too */
+	struct images_form form; /* what a part of audio without data stands for */
 };
 
 /* Makes an empty list. */
 void images_init(struct images *im, const struct chat_model *m, struct arena *arena);
+/* Makes a list of the same entries, which are no videos. Nothing of them is computed yet. */
+void images_repeat(const struct images *from, struct images *out);
 /* For images.c and sounds.c. Is this an address that may be fetched, or a data URL? `at` is its
  * place. E_INVAL. */
 enum status images_check_url(const struct images *im, const struct json_node *at,
@@ -47,8 +68,9 @@ enum status images_check_url(const struct images *im, const struct json_node *at
 enum status images_append(struct images *im, const struct json_node *part,
 			  const struct json_node *from, enum images_kind kind,
 			  struct images_entry **out, struct fail *fail) MUST_USE;
-/* Appends a further entry of the same kind and place. */
-struct images_entry *images_append_more(struct images *im, const struct images_entry *e);
+/* Adds a further entry of the same video and place behind this one. */
+struct images_entry *images_add_behind(struct images *im, struct images_entry *e,
+				       enum images_kind kind);
 /* In a rendered prompt, replaces each `shown` that the template wrote by what `write` appends.
  * Users' texts stay as they are. */
 void images_respell(struct marked *io, struct str shown,
@@ -67,18 +89,31 @@ enum status images_file(const struct images *im, const struct images_entry *e,
 			const struct images_use *use, struct buf *out,
 			struct fail *fail) MUST_USE;
 
+/* Reports a fault that is in an entry. Returns its status: a file that is not supported is the
+ * client's mistake. */
+enum status images_blame(const struct images_entry *e, const struct fail *why,
+			 struct fail *fail);
+
 /* Length of all sounds together. Call it after images_expand. */
 int64_t images_audio_us(const struct images *im);
 
+/* When the messages are read: gets and counts files of video. It waits for the network and for
+ * decoders. Errors are at their place; then, too, images_close lets go of the files. */
+enum status images_open(struct images *im, const _Atomic bool *is_gone,
+			struct fail *fail) MUST_USE;
+/* Ends what images_open began, if images_expand has not. Of an empty or zeroed list: nothing. */
+void images_close(struct images *im);
+
 /* In a rendered prompt, replaces what the template wrote for each image and each video by the
- * model's own spelling. */
+ * model's own spelling. Behind images_open. */
 void images_spell(const struct images *im, struct marked *io);
 
 /* Replaces the one token that stands for each entry by all of its tokens. E_INVAL where the
  * template wrote fewer or more than the chat has. Errors of an entry are reported at its place. */
 struct images_use {
 	uint64_t owner;          /* as in struct lru_key */
-	/* receives the images, held with im's arena; NULL: only the tokens are wanted */
+	/* receives the images behind those that it has, held with im's arena; NULL: only the
+	 * tokens are wanted */
 	struct request *request;
 	const _Atomic bool *is_gone; /* as in struct fetch_ask */
 	int64_t until_us;        /* deadline of fetching; images_expand sets it */
@@ -86,5 +121,5 @@ struct images_use {
 	 * Nothing is computed for it, and the caller refuses it. 0: no bound. */
 	int32_t max_tokens;
 };
-enum status images_expand(const struct images *im, const struct images_use *use,
+enum status images_expand(struct images *im, const struct images_use *use,
 			  struct ids *ids, struct fail *fail) MUST_USE;

@@ -45,6 +45,17 @@ void prompt_begin_chat(const struct model *m, struct ids *ids)
 	ids_deinit(&whole);
 }
 
+/* All memory of a request is in its arena, and is freed with it. Without memory the prompt is
+ * empty, and the body's work has noted it. */
+static void keep(struct request *r, int i, const struct ids *ids)
+{
+	int32_t *copy = arena_try(&r->arena, ids->n * sizeof *copy);
+	size_t n = copy ? ids->n : 0;
+	if (n)
+		memcpy(copy, ids->p, n * sizeof *copy);
+	r->prompts[i] = (struct ids){copy, n, n};
+}
+
 enum status prompt_encode(const struct chat_model *m, struct request *r, int i,
 			  const struct marked *text, bool stands_alone, struct fail *fail)
 {
@@ -59,36 +70,37 @@ enum status prompt_encode(const struct chat_model *m, struct request *r, int i,
 	if (st == OK && stands_alone)
 		tokenizer_add_suffix(t, &ids);
 	if (st == OK) {
-		/* All memory of a request is in its arena, and is freed with it. */
-		int32_t *copy = arena_try(&r->arena, ids.n * sizeof *copy);
-		if (copy && ids.n)
-			memcpy(copy, ids.p, ids.n * sizeof *copy);
-		ids.n = copy ? ids.n : 0;
-		r->prompts[i] = (struct ids){copy, ids.n, ids.n};
+		keep(r, i, &ids);
 		if (i == 0 && r->n_prompts == 1)
-			r->turn_at = turn_of(t, text, &ids);
+			r->turn_at = turn_of(t, text, &r->prompts[0]);
 	}
 	ids_deinit(&ids);
 	return st;
 }
 
-enum status prompt_see(struct request *r, const struct images *images,
+void prompt_repeat(struct request *r)
+{
+	for (int i = 1; i < r->n_prompts; i++)
+		keep(r, i, &r->prompts[0]);
+}
+
+enum status prompt_see(struct request *r, int i, struct images *images,
 		       const struct images_use *use, struct fail *fail)
 {
 	struct ids ids = {0};
 	if (images->n == 0)
 		return OK;
-	for (size_t i = 0; i < r->prompts[0].n; i++)
-		ids_add(&ids, r->prompts[0].p[i]);
+	if (!r->n_images_of)
+		r->n_images_of = arena_alloc(&r->arena, (size_t)r->n_prompts *
+							 sizeof *r->n_images_of);
+	int n_before = r->n_images;
+	ids_add_all(&ids, r->prompts[i].p, r->prompts[i].n);
 	enum status st = images_expand(images, use, &ids, fail);
 	if (st == OK) {
-		int32_t *copy = arena_try(&r->arena, ids.n * sizeof *copy);
-		ids.n = copy ? ids.n : 0;
-		if (ids.n)
-			memcpy(copy, ids.p, ids.n * sizeof *copy);
-		r->prompts[0] = (struct ids){copy, ids.n, ids.n};
-		for (int i = 0; i < r->n_images && r->images[i].at < r->turn_at; i++)
-			r->turn_at += r->images[i].n - 1;
+		keep(r, i, &ids);
+		r->n_images_of[i] = r->n_images - n_before;
+		for (int k = 0; k < r->n_images && r->images[k].at < r->turn_at; k++)
+			r->turn_at += r->images[k].n - 1;
 	}
 	ids_deinit(&ids);
 	return st;

@@ -16,6 +16,8 @@ enum status prompt_encode(const struct chat_model *m, struct request *r, int i,
 /* As llama.cpp, begins the chat of a GGUF with the tokenizer's own first tokens (BOS), unless the
  * template wrote them. In a folder the template alone decides, as in Transformers. */
 void prompt_begin_chat(const struct model *m, struct ids *ids);
-/* Computes the images of the only prompt: see images_expand. */
-enum status prompt_see(struct request *r, const struct images *images,
+/* Prompts 1 and on become what prompt 0 is. */
+void prompt_repeat(struct request *r);
+/* Computes the images of prompt i, behind those of the prompts before: see images_expand. */
+enum status prompt_see(struct request *r, int i, struct images *images,
 		       const struct images_use *use, struct fail *fail) MUST_USE;

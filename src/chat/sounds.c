@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chat/sounds.h"
 
+#include "audio/audio_cut.h"
 #include "audio/mel.h"
 #include "base/alloc.h"
+#include "chat/videos.h"
 
 bool sounds_is_kind(struct str kind)
 {
@@ -62,8 +64,8 @@ enum status sounds_add(struct images *im, const struct json_node *part, struct f
 	struct json_node at = json_read_get(part, "audio_url");
 	struct json_node type = json_read_get(part, "type");
 	bool is_url = json_is_string(type.v) && str_is(json_read_view(type.v), "audio_url");
-	if (!at.v && !inner.v && im->file.p)
-		return add_entry(im, part, part, IMAGES_FILE, im->file, fail);
+	if (!at.v && !inner.v && im->form.file.p)
+		return add_entry(im, part, part, IMAGES_FILE, im->form.file, fail);
 	if (at.v && inner.v)
 		return json_read_fail(&type, fail, "is given with `input_audio` and `audio_url`: "
 				      "send one of them in a part");
@@ -71,8 +73,7 @@ enum status sounds_add(struct images *im, const struct json_node *part, struct f
 		      : add_digits(im, part, &inner, fail);
 }
 
-/* The longest that this sound may be: what the others have left of the request's time. */
-static int64_t time_left(const struct images *im)
+int64_t sounds_left(const struct images *im)
 {
 	int64_t most = im->m->audio.max_us;
 	return most ? MAX(1, most - images_audio_us(im)) : 0;
@@ -95,52 +96,89 @@ static bool recall(const struct images *im, struct images_entry *e, int64_t max_
 	return true;
 }
 
-enum status sounds_measure(const struct images *im, struct images_entry *e,
-			   const struct images_use *use, struct fail *fail)
+static bool is_decoded(const struct images *im, const struct images_entry *e)
 {
+	return e->form == IMAGES_FILE && im->form.audio;
+}
+
+/* Fills e->audio, or e->view where the tower remembers the file. */
+static enum status read_sound(const struct images *im, struct images_entry *e,
+			      const struct images_use *use, struct fail *fail)
+{
+	const struct images_form *form = &im->form;
 	struct buf sent = {0};
 	struct str file = e->source; /* of a form: as it came */
 	enum status st = OK;
-	const struct audio_limits limits = {im->m->audio.max_bytes, time_left(im)};
+	const struct audio_limits limits = {im->m->audio.max_bytes, sounds_left(im)};
 	if (e->form != IMAGES_FILE) {
 		st = images_file(im, e, use, &sent, fail);
 		file = buf_str(&sent);
 	}
 	if (st == OK)
 		st = sound_file_of(file, use->owner, &e->file, fail);
-	if (st == OK && recall(im, e, limits.max_us)) {
-		buf_deinit(&sent);
-		return OK;
-	}
-	if (st == OK)
-		st = audio_decode(file, &limits, &e->audio, fail);
+	e->has_file = st == OK;
+	if (st == OK && !recall(im, e, limits.max_us))
+		st = is_decoded(im, e)
+			     ? audio_cut_copy(form->audio, 0, form->n, &e->audio, fail)
+			     : audio_decode(file, &limits, &e->audio, fail);
 	buf_deinit(&sent);
+	return st;
+}
+
+enum status sounds_count(const struct images *im, struct audio *a, int32_t *out_n,
+			 struct fail *fail)
+{
+	enum status st = audio_fill(a, sound_filled(im->m->sound, a->n), fail);
+	*out_n = sound_tokens(im->m->sound, (int32_t)(a->n / MEL_HOP));
+	return st;
+}
+
+enum status sounds_measure(const struct images *im, struct images_entry *e,
+			   const struct images_use *use, struct fail *fail)
+{
+	const struct images_form *form = &im->form;
+	int32_t n = 0;
+	if (e->video)
+		return OK; /* it is counted */
+	bool is_piece = is_decoded(im, e) && form->n < form->audio->n;
+	enum status st = is_piece
+		? audio_cut_copy(form->audio, form->from, form->n, &e->audio, fail)
+		: read_sound(im, e, use, fail);
+	if (st != OK || e->view)
+		return st;
 	e->us = audio_us(&e->audio);
+	st = sounds_count(im, &e->audio, &n, fail);
 	if (st == OK)
-		st = audio_fill(&e->audio, sound_format(im->m->sound)->least, fail);
+		e->image = (struct engine_image){.is_sound = true, .n = n};
+	return st;
+}
+
+enum status sounds_run(const struct images *im, struct audio *a, const struct images_use *use,
+		       struct tower_view **out, struct fail *fail)
+{
+	struct mel mel;
+	enum status st = mel_compute(a, sound_format(im->m->sound)->n_mels, &mel, fail);
+	audio_deinit(a);
+	const struct sound_clip clip = {mel.rows, mel.n_frames, use->owner, use->is_gone};
 	if (st == OK)
-		e->image = (struct engine_image){
-			.is_sound = true,
-			.n = sound_tokens(im->m->sound, (int32_t)(e->audio.n / MEL_HOP))};
+		st = sound_hear(im->m->sound, &clip, out, fail);
+	mel_deinit(&mel);
 	return st;
 }
 
 enum status sounds_hear(const struct images *im, struct images_entry *e,
 			const struct images_use *use, struct fail *fail)
 {
-	struct mel mel;
 	struct tower_view *view = NULL;
+	if (e->video)
+		return videos_hear(im, e, use, fail);
 	if (e->view)
 		return OK; /* recalled */
-	enum status st = mel_compute(&e->audio, sound_format(im->m->sound)->n_mels, &mel, fail);
-	audio_deinit(&e->audio);
-	const struct sound_clip clip = {mel.rows, mel.n_frames, use->owner, use->is_gone};
-	if (st == OK)
-		st = sound_hear(im->m->sound, &clip, &view, fail);
-	mel_deinit(&mel);
+	enum status st = sounds_run(im, &e->audio, use, &view, fail);
 	if (st != OK)
 		return st;
-	sound_keep(im->m->sound, &e->file, view, e->us);
+	if (e->has_file)
+		sound_keep(im->m->sound, &e->file, view, e->us);
 	e->image = view->image;
 	e->view = view;
 	return OK;

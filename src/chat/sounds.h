@@ -14,6 +14,16 @@ bool sounds_is_kind(struct str kind);
 enum status sounds_add(struct images *im, const struct json_node *part,
 		       struct fail *fail) MUST_USE;
 
+/* The longest that a further sound may be: what the others have left of the request's time, in
+ * microseconds. 0: no limit. */
+int64_t sounds_left(const struct images *im);
+/* Fills a clip up as the tower needs it, and counts its tokens. E_NOMEM. */
+enum status sounds_count(const struct images *im, struct audio *a, int32_t *out_n,
+			 struct fail *fail) MUST_USE;
+/* Then runs the tower, and frees the samples. The caller unrefs *out. Errors as of sound_hear. */
+enum status sounds_run(const struct images *im, struct audio *a, const struct images_use *use,
+		       struct tower_view **out, struct fail *fail) MUST_USE;
+
 /* Reads the file of an entry, and counts its tokens: e->audio, e->image.n. E_INVAL, E_LIMIT,
  * E_UNSUPPORTED, E_CANCELLED, E_NOMEM. */
 enum status sounds_measure(const struct images *im, struct images_entry *e,

@@ -20,15 +20,13 @@ static enum status open_vision(struct vision_opts o, struct fit *f, struct fail 
 	o.ledger = &f->ledger;
 	bool is_named = o.model && o.mmproj && *o.mmproj;
 	enum status st = o.model ? vision_open(&o, &f->vision, &why) : OK;
-	if (st == OK && is_named && !f->vision)
-		st = fail_at(&why, E_CONFIG, "mmproj", "%.200s holds no vision tower for "
-			     "this model", o.mmproj);
 	if (st == E_NOMEM || st == E_CONFIG || (st != OK && is_named)) {
 		if (fail)
 			*fail = why;
 		return is_named ? fail_within(fail, st, "mmproj") : st;
 	}
-	f->unseen = why;
+	if (st != OK) /* else a file that may be missing may have left its words there */
+		f->unseen = why;
 	return OK;
 }
 
@@ -54,8 +52,25 @@ static enum status open_sound(struct sound_opts o, struct fit *f, struct fail *f
 			*fail = why;
 		return st;
 	}
-	f->unheard = why;
+	if (st != OK)
+		f->unheard = why;
 	return OK;
+}
+
+/* A file that was named must be of use. */
+static enum status check_mmproj(const struct fit_opts *o, const struct fit *f, struct fail *fail)
+{
+	const char *file = o->vision.mmproj;
+	bool is_named = (o->vision.model || o->sound.model) && file && *file;
+	if (!is_named || f->vision || f->sound || f->lacks_audio)
+		return OK;
+	enum status st = f->unheard.code;
+	if (st != OK && fail)
+		*fail = f->unheard;
+	if (st == OK)
+		st = fail_at(fail, E_CONFIG, "mmproj", "%.200s holds no tower for this model that "
+			     "the settings images and audio leave on", file);
+	return fail ? fail_within(fail, st, "mmproj") : st;
 }
 
 static enum status open_align(const struct fit_opts *fo, struct fit *f, struct fail *fail)
@@ -85,6 +100,8 @@ enum status fit_open(const struct fit_opts *o, struct fit *f, struct fail *fail)
 		st = open_vision(o->vision, f, fail);
 	if (st == OK)
 		st = open_sound(o->sound, f, fail);
+	if (st == OK)
+		st = check_mmproj(o, f, fail);
 	return st == OK ? open_align(o, f, fail) : st;
 }
 

@@ -20,7 +20,7 @@ enum {
 	FIT_IMAGE_BYTES = 20 << 20,
 	FIT_IMAGE_SIDE = 16384,
 	FIT_IMAGE_PIXELS = 50000000,
-	FIT_STEP_TOKENS = 2048 - 8, /* max_batch_tokens - max_seqs */
+	FIT_STEP_TOKENS = 4096 - 8, /* max_batch_tokens - max_seqs */
 	FIT_TRANSCRIPTION_CTX = 16384,
 };
 

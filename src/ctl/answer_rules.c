@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 
 enum { RUN = 4 /* words */, MAX_LOOP_SHARE = 2, MIN_ASCII_TENTHS = 9, COMMON_SHARE = 20 };
+_Static_assert(ANSWER_MIN_WORDS == 20, "words_fault says it in words");
 
 static bool is_letter(char c)
 {

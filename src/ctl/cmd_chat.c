@@ -236,7 +236,7 @@ static bool find_name(struct chat_session *c)
 	if (id)
 		c->model = c->own_model = xstrdup(id);
 	else if (status == 401)
-		options_failure("%s wants an API key (--api-key, HALOD_API_KEY)", c->server.url);
+		options_failure("%s wants an API key (--api-key, OPENAI_API_KEY)", c->server.url);
 	else if (status <= 0)
 		options_failure("%s: %s", c->server.url, post_why((int)-status));
 	else
@@ -324,15 +324,15 @@ out:
 
 int cmd_chat(int argc, char **argv)
 {
-	struct chat_args a = {.api_key = getenv("HALOD_API_KEY"), .seed = -1,
+	struct chat_args a = {.api_key = getenv("OPENAI_API_KEY"), .seed = -1,
 			      .temperature = -1};
 	const struct option_row rows[] = {
 		{"model", 'm', OPTION_TEXT, &a.dir, 0, 0, "DIR",
 		 "load this model: a folder, a GGUF file or ORG/NAME (halo-tiny)"},
-		{"url", 0, OPTION_TEXT, &a.url, 0, 0, "URL",
+		{"url", 'u', OPTION_TEXT, &a.url, 0, 0, "URL",
 		 "ask this server in place of loading a model"},
 		{"api-key", 0, OPTION_TEXT, &a.api_key, 0, 0, "KEY",
-		 "for the server (the variable HALOD_API_KEY)"},
+		 "its API key (that of OPENAI_API_KEY)"},
 		{"name", 0, OPTION_TEXT, &a.name, 0, 0, "NAME",
 		 "the server's model (the first that it lists)"},
 		{"system", 0, OPTION_TEXT, &a.system, 0, 0, "TEXT", "a system message"},

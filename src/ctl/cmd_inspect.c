@@ -89,7 +89,8 @@ static int64_t panel_bytes(const struct survey *s)
 	double n = 0;
 	for (enum quant q = 0; q < QUANT_COUNT; q++)
 		if (quant_bits(q) <= 8)
-			n += (double)s->format[q].n_bytes * cpu_panels_growth(q);
+			n += (double)(s->format[q].n_bytes - s->format[q].stay_bytes) *
+			     cpu_panels_growth(q);
 	return (int64_t)n;
 }
 
@@ -100,7 +101,7 @@ static int64_t hip_repack_bytes(const struct survey *s)
 	int64_t n = 0;
 	for (enum quant q = 0; q < QUANT_COUNT; q++)
 		if (hip_quant(q) != q)
-			n += s->format[q].n_bytes;
+			n += s->format[q].n_bytes - s->format[q].stay_bytes;
 	return n;
 }
 
@@ -113,6 +114,13 @@ static int64_t int8_head_bytes(const struct inspect_report *r)
 	int64_t now = r->survey.part[p].n_bytes;
 	int64_t small = (int64_t)c->n_vocab * (c->d_model + (int64_t)sizeof(float));
 	return now >= (int64_t)c->n_vocab * c->d_model * 2 ? small : 0;
+}
+
+/* Tables of n-grams stay in the files. */
+static int64_t memory_bytes(const struct inspect_report *r)
+{
+	return r->survey.n_bytes - r->survey.part[PART_NGRAMS].n_bytes + r->kv_bytes +
+	       r->state_bytes * r->args->seqs;
 }
 
 static void add_text(struct buf *b, const struct inspect_report *r)
@@ -144,7 +152,7 @@ static void add_text(struct buf *b, const struct inspect_report *r)
 			 mib(2 * r->state_bytes));
 	buf_addf(b, "%-10s %8lld %14lld %10.2f %6.2f %14.3f\n", "all",
 		 (long long)s->n_tensors, (long long)s->n_weights,
-		 mib(s->n_bytes + r->kv_bytes + r->state_bytes * r->args->seqs),
+		 mib(memory_bytes(r) + s->part[PART_NGRAMS].n_bytes),
 		 bits_per_weight(s->n_bytes, s->n_weights),
 		 mib(s->token_bytes + r->kv_read_bytes + 2 * r->state_bytes));
 	buf_addf(b, "\n%-10s %8s %14s %10s %6s\n", "format", "", "weights", "MiB", "bits");
@@ -152,6 +160,9 @@ static void add_text(struct buf *b, const struct inspect_report *r)
 	if (model_repack_bytes(r->model))
 		buf_addf(b, "put in another order or format at load: %.2f MiB\n",
 			 mib((int64_t)model_repack_bytes(r->model)));
+	if (s->part[PART_NGRAMS].n_bytes)
+		buf_addf(b, "n-grams that stay in the model's files, and are not in the memory: "
+			 "%.2f MiB\n", mib(s->part[PART_NGRAMS].n_bytes));
 	if (panel_bytes(s))
 		buf_addf(b, "copied into panels by the CPU at load: up to %.2f MiB\n",
 			 mib(panel_bytes(s)));
@@ -222,8 +233,7 @@ static void add_json(struct buf *b, const struct inspect_report *r)
 	add_key(b, "kv_bytes_per_token", r->kv_token_bytes);
 	add_key(b, "kv_bytes", r->kv_bytes);
 	add_key(b, "state_bytes", r->state_bytes);
-	add_key(b, "memory_bytes",
-		s->n_bytes + r->kv_bytes + r->state_bytes * r->args->seqs);
+	add_key(b, "memory_bytes", memory_bytes(r));
 	add_key(b, "depth", r->args->depth);
 	add_key(b, "kv_read_bytes", r->kv_read_bytes);
 	add_key(b, "bytes_per_decoded_token",

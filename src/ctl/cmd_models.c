@@ -17,6 +17,7 @@
 #include "ctl/command.h"
 #include "ctl/load.h"
 #include "ctl/options.h"
+#include "model/gguf_beside.h"
 #include "model/hub.h"
 
 enum { OPEN_FOLDERS = 16 };
@@ -24,6 +25,8 @@ enum { OPEN_FOLDERS = 16 };
 /* What nftw's callbacks work on: it takes no argument for them. */
 static struct walk {
 	const char *file;    /* part of a GGUF file's name; NULL: all files */
+	const char *snapshots; /* the folder of all names */
+	struct stat blob;    /* is there another name of this file? */
 	int64_t n_bytes;
 	int n_files, n_unfinished;
 	struct fail fail;
@@ -107,20 +110,31 @@ static int remove_any(const char *path, const struct stat *s, int type, struct F
 	return 0;
 }
 
-/* Removes a link to a GGUF file that fits, and the file. */
-static int remove_gguf(const char *path, const struct stat *s, int type, struct FTW *f)
+static int is_name_of(const char *path, const struct stat *s, int type, struct FTW *f)
 {
 	struct stat found;
+	return type == FTW_SL && stat(path, &found) == 0 && found.st_ino == walk.blob.st_ino &&
+	       found.st_dev == walk.blob.st_dev;
+}
+
+/* Removes a link to a GGUF file that fits, and the file unless it has another name: equal files
+ * are one. A tower stays for other models, unless it is named. */
+static int remove_gguf(const char *path, const struct stat *s, int type, struct FTW *f)
+{
 	if (type != FTW_SL || !hub_is_gguf(path) ||
-	    !hub_file_fits(path + f->base, walk.file))
+	    !hub_file_fits(path + f->base, walk.file) ||
+	    (gguf_beside_is_tower(path + f->base) && !hub_names_beside(walk.file)))
 		return 0;
 	char *blob = realpath(path, NULL);
-	bool has_blob = blob && stat(blob, &found) == 0;
-	int failed = unlink(path) != 0 || (has_blob && unlink(blob) != 0);
+	bool has_blob = blob && stat(blob, &walk.blob) == 0;
+	int failed = unlink(path) != 0;
+	has_blob = has_blob && !failed &&
+		   nftw(walk.snapshots, is_name_of, OPEN_FOLDERS, FTW_PHYS) == 0;
+	failed = failed || (has_blob && unlink(blob) != 0);
 	if (failed)
 		fail_at_path(path);
 	free(blob);
-	walk.n_bytes += has_blob ? found.st_size : 0;
+	walk.n_bytes += has_blob ? walk.blob.st_size : 0;
 	walk.n_files++;
 	return failed;
 }
@@ -130,7 +144,7 @@ static enum status remove_model(const char *cache, const char *name)
 {
 	const char *colon = strchr(name, ':');
 	char *dir = hub_model_dir(cache, name), *snapshots = file_join(dir, "snapshots");
-	walk = (struct walk){.file = colon ? colon + 1 : NULL};
+	walk = (struct walk){.file = colon ? colon + 1 : NULL, .snapshots = snapshots};
 	int failed = !file_exists(colon ? snapshots : dir) ? 0
 		     : colon ? nftw(snapshots, remove_gguf, OPEN_FOLDERS, FTW_PHYS)
 			     : nftw(dir, remove_any, OPEN_FOLDERS, FTW_PHYS | FTW_DEPTH);

@@ -22,12 +22,13 @@
 #include "ctl/download.h"
 #include "ctl/hub_list.h"
 #include "ctl/options.h"
+#include "model/gguf_beside.h"
 #include "model/hub.h"
 
 #define DEFAULT_ENDPOINT "https://huggingface.co"
 
 struct pull_args {
-	const char *name, *cache, *revision;
+	const char *name, *cache, *revision, *mmproj, *mtp;
 };
 
 struct pull {
@@ -288,7 +289,8 @@ static enum status pull(struct pull *p, const char *file, struct fail *fail)
 	char size[24];
 	enum status st = read_list(p, fail);
 	if (st == OK)
-		st = hub_list_choose(&p->list, file, fail);
+		st = hub_list_choose(&p->list, &(struct hub_choice){
+			.file = file, .mmproj = p->a->mmproj, .mtp = p->a->mtp}, fail);
 	if (st != OK)
 		return st;
 	char *blobs = file_join(p->dir, "blobs");
@@ -301,6 +303,23 @@ static enum status pull(struct pull *p, const char *file, struct fail *fail)
 	return fetch_all(p, fail);
 }
 
+/* Says what a file is for that is no model: it was fetched alone. */
+static void say_beside(const struct pull *p)
+{
+	for (size_t i = 0; i < p->list.n_files; i++) {
+		const char *path = p->list.files[i].path, *slash = strrchr(path, '/');
+		if (!p->list.files[i].is_wanted)
+			continue;
+		if (gguf_beside_is_tower(slash ? slash + 1 : path))
+			fprintf(stderr, "To serve it with its model: halod --model %s:FILE "
+				"--mmproj %s/snapshots/%s/%s\n", p->model, p->dir,
+				p->list.commit, path);
+		else
+			fprintf(stderr, "It is used with the model whose file has the same name "
+				"without mtp-, or that it alone lies beside\n");
+	}
+}
+
 int cmd_pull(int argc, char **argv)
 {
 	struct pull_args a = {.revision = "main"};
@@ -310,6 +329,12 @@ int cmd_pull(int argc, char **argv)
 		 "Q4_K_M"},
 		{"revision", 'r', OPTION_TEXT, &a.revision, 0, 0, "REV",
 		 "branch, tag or commit (main)"},
+		{"mmproj", 0, OPTION_TEXT, &a.mmproj, 0, 0, "FILE",
+		 "the vision tower beside a GGUF model, by a part of its name (one of 16 bits); "
+		 "none: without"},
+		{"mtp", 0, OPTION_TEXT, &a.mtp, 0, 0, "FILE",
+		 "the MTP layer beside a GGUF model (mtp- and the model's name, or the only one); "
+		 "none: without"},
 		{"cache", 'c', OPTION_TEXT, &a.cache, 0, 0, "DIR",
 		 "where to put it (the hub's cache; the service reads /var/lib/halod/hub)"},
 	};
@@ -340,7 +365,9 @@ int cmd_pull(int argc, char **argv)
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	enum status st = pull(&p, colon ? colon + 1 : NULL, &fail);
 	curl_global_cleanup();
-	if (st == OK)
+	if (st == OK && colon && hub_names_beside(colon + 1))
+		say_beside(&p);
+	else if (st == OK)
 		fprintf(stderr, "To serve it: halod --model %s\n", name);
 	rc = st == OK ? EXIT_OK : (fail_default(&fail, st), options_failure("%s", fail.text),
 				   EXIT_FAILED);

@@ -378,12 +378,7 @@ int cmd_verify_answers(int argc, char **argv)
 	const struct option_row rows[] = {
 		{"answers", 0, OPTION_FLAG, &a.answers, 0, 0, NULL,
 		 "ask a running server, as this help tells"},
-		{"url", 'u', OPTION_TEXT, &a.url, 0, 0, "URL",
-		 "the server (http://127.0.0.1:8080)"},
-		{"model", 'm', OPTION_TEXT, &a.model, 0, 0, "NAME",
-		 "as the server names it (the first it lists)"},
-		{"api-key", 0, OPTION_TEXT, &a.api_key, 0, 0, "KEY",
-		 "sent as a bearer token (that of OPENAI_API_KEY)"},
+		LOAD_SERVER_OPTIONS(a),
 		{"reference", 'r', OPTION_TEXT, &a.reference, 0, 0, "FILE",
 		 "reference.json whose texts must come out exactly"},
 		{"max-tokens", 0, OPTION_INT, &a.max_tokens, 16, 1 << 20, "N",

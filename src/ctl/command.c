@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/near.h"
 #include "ctl/options.h"
 
 static void print_help(const struct command_table *t, FILE *f)
@@ -48,9 +49,57 @@ static bool print_halves(const struct command_table *t, const char *name, FILE *
 	return true;
 }
 
+/* The nearest name of a command, or of the second half of one; NULL: none is near. */
+static const char *command_near(const struct command_table *t, const char *first,
+				const char *second)
+{
+	struct near n;
+	near_begin(&n, str_of(second ? second : first));
+	for (int i = 0; i < t->n_rows; i++)
+		if (!second)
+			near_try(&n, t->rows[i].name);
+		else if (t->rows[i].sub && strcmp(t->rows[i].name, first) == 0)
+			near_try(&n, t->rows[i].sub);
+	return n.best;
+}
+
+/* Says which word names no command, what may have been meant, and what there is. */
+static void command_unknown(const struct command_table *t, int argc, char **argv)
+{
+	const char *first = argv[1], *second = NULL, *instead = NULL;
+	for (int i = 0; i < t->n_rows && argc > 2; i++)
+		if (t->rows[i].sub && strcmp(t->rows[i].name, first) == 0)
+			second = argv[2];
+	for (int i = 0; i < t->n_hints && !second; i++)
+		if (strcmp(t->hints[i].word, first) == 0)
+			instead = t->hints[i].instead;
+	const char *near = instead ? NULL : command_near(t, first, second);
+	fprintf(stderr, "%s: there is no command \"%s%s%s\"", t->program, first,
+		second ? " " : "", second ? second : "");
+	if (instead)
+		fprintf(stderr, "; %s", instead);
+	else if (near && strcmp(near, first) != 0)
+		fprintf(stderr, "; did you mean %s%s%s?", second ? first : "", second ? " " : "",
+			near);
+	fputs("\n\n", stderr);
+}
+
+/* "help COMMAND": as COMMAND --help. */
+static int command_help(const struct command_table *t, int argc, char **argv)
+{
+	char help[] = "--help", *words[4] = {argv[0]};
+	int n = 1;
+	for (int i = 2; i < argc && n < 3; i++)
+		words[n++] = argv[i];
+	words[n++] = help;
+	return command_run(t, n, words);
+}
+
 int command_run(const struct command_table *t, int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
+	if (argc > 2 && strcmp(name, "help") == 0)
+		return command_help(t, argc, argv);
 	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
 	    strcmp(name, "help") == 0) {
 		print_help(t, stdout);
@@ -69,9 +118,7 @@ int command_run(const struct command_table *t, int argc, char **argv)
 	    print_halves(t, name, stdout))
 		return EXIT_OK;
 	if (*name)
-		fprintf(stderr, "%s: there is no command \"%s%s%s\"%s\n\n", t->program, name,
-			argc > 2 ? " " : "", argc > 2 ? argv[2] : "",
-			strcmp(name, "serve") == 0 ? "; halod serves" : "");
+		command_unknown(t, argc, argv);
 	if (!print_halves(t, name, stderr))
 		print_help(t, stderr);
 	return EXIT_USAGE;

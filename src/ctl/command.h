@@ -12,14 +12,20 @@ struct command {
 	const char *about;      /* one line of the help */
 };
 
+/* A word of another program, and what does that here. */
+struct command_hint {
+	const char *word, *instead;
+};
+
 struct command_table {
 	const char *program; /* "haloctl": what the user types before a command */
 	const struct command *rows;
-	int n_rows;
+	int n_rows, n_hints;
+	const struct command_hint *hints;
 };
 
-/* Run the command that argv[1] (and argv[2]) name. --help, --version and unknown
- * commands are answered here. Returns the exit status of the program. */
+/* Run the command that argv[1] (and argv[2]) name. --help, --version, help COMMAND and
+ * unknown commands are answered here. Returns the exit status of the program. */
 int command_run(const struct command_table *t, int argc, char **argv);
 
 /* haloctl */

@@ -43,8 +43,25 @@ static const struct command commands[] = {
 	{"bench", "agents", cmd_bench_agents, "turns of recorded coding agents, over HTTP"},
 };
 
+/* What users of other programs type. */
+static const struct command_hint hints[] = {
+	{"serve", "halod serves"},
+	{"start", "halod serves"},
+	{"run", "haloctl chat --model NAME talks to a model, and halod serves one"},
+	{"list", "haloctl models lists what pull has fetched"},
+	{"ls", "haloctl models lists what pull has fetched"},
+	{"ps", "haloctl models --url URL lists the models of a server"},
+	{"rm", "haloctl models --remove ORG/NAME removes a model"},
+	{"remove", "haloctl models --remove ORG/NAME removes a model"},
+	{"show", "haloctl inspect --model NAME says what a model holds"},
+	{"download", "haloctl pull ORG/NAME fetches a model"},
+	{"version", "haloctl --version"},
+};
+
 int main(int argc, char **argv)
 {
-	const struct command_table table = {"haloctl", commands, ARRAY_LEN(commands)};
+	const struct command_table table = {
+		.program = "haloctl", .rows = commands, .n_rows = ARRAY_LEN(commands),
+		.hints = hints, .n_hints = ARRAY_LEN(hints)};
 	return command_run(&table, argc, argv);
 }

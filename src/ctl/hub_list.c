@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "model/gguf_beside.h"
 #include "model/hub.h"
 
 /* --- reading ---------------------------------------------------------------------- */
@@ -98,11 +99,12 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* True for a GGUF file of a text model. A file that begins with mmproj is the vision tower of a
- * model. */
-static bool is_gguf(const char *path)
+/* True for a GGUF file of a model, or of what lies beside one, where `file` means those. */
+static bool is_gguf(const char *path, const char *file)
 {
-	return hub_is_gguf(path) && strncasecmp(base_of(path), "mmproj", 6) != 0;
+	const char *base = base_of(path);
+	bool is_beside = gguf_beside_is_mtp(base) || gguf_beside_is_tower(base);
+	return hub_is_gguf(path) && (!is_beside || (file && hub_names_beside(file)));
 }
 
 /* Length of a path without "-00001-of-00002.gguf" or ".gguf": the same for all parts of a split
@@ -130,7 +132,7 @@ static int choose_gguf(struct hub_list *l, const char *file, struct buf *names)
 	int n_models = 0;
 	for (size_t i = 0; i < l->n_files; i++) {
 		struct hub_file *f = &l->files[i];
-		if (!is_gguf(f->path) || (file && !hub_file_fits(f->path, file)))
+		if (!is_gguf(f->path, file) || (file && !hub_file_fits(f->path, file)))
 			continue;
 		f->is_wanted = true;
 		if (first && is_same_model(first, f->path))
@@ -171,11 +173,113 @@ static bool choose_safetensors(struct hub_list *l)
 	return has_weights;
 }
 
-enum status hub_list_choose(struct hub_list *l, const char *file, struct fail *fail)
+/* --- what lies beside --------------------------------------------------------------- */
+
+/* One kind of file that may lie beside a GGUF model. */
+struct beside {
+	const char *option, *what;
+	bool (*is)(const char *file);
+	const char *const *best; /* parts of names, the best one first; NULL: none is better */
+	const char *word;        /* as in struct hub_choice */
+};
+
+/* Length of a path's folder, with its slash. */
+static size_t folder_length(const char *path)
+{
+	return (size_t)(base_of(path) - path);
+}
+
+/* Is `path` such a file, in the folder of the model or one above? */
+static bool lies_beside(const struct beside *b, const char *path, const char *model)
+{
+	size_t n = folder_length(path);
+	return b->is(base_of(path)) && n <= folder_length(model) && strncmp(path, model, n) == 0;
+}
+
+/* What makes one of two files the better one: its folder is nearer, its name is better. */
+static int rank_of(const struct beside *b, const char *path)
+{
+	int rank = (int)folder_length(path) * 8;
+	for (int i = 0; b->best && b->best[i]; i++)
+		if (hub_file_fits(path, b->best[i]))
+			return rank + 7 - i;
+	return rank;
+}
+
+/* Is it the MTP layer that halod takes for this model, whatever else is there? */
+static bool is_named_after(const char *path, const char *model)
+{
+	return strncasecmp(base_of(path), "mtp-", 4) == 0 &&
+	       strcmp(base_of(path) + 4, base_of(model)) == 0;
+}
+
+/* Marks the best file of this kind for the model. */
+static enum status choose_beside(struct hub_list *l, const struct beside *b, const char *model,
+				 struct fail *fail)
+{
+	struct hub_file *found = NULL;
+	struct buf names = {0};
+	int n = 0;
+	bool is_any = !b->word || !*b->word;
+	if (b->word && strcasecmp(b->word, "none") == 0)
+		return OK;
+	for (size_t i = 0; i < l->n_files; i++) {
+		struct hub_file *f = &l->files[i];
+		if (!lies_beside(b, f->path, model))
+			continue;
+		if (names.n < 300)
+			buf_addf(&names, "%s%s", names.n ? ", " : "", f->path);
+		if (!is_any && !hub_file_fits(f->path, b->word))
+			continue;
+		n++;
+		if (!found || (!is_named_after(found->path, model) &&
+			       (is_named_after(f->path, model) ||
+				rank_of(b, f->path) > rank_of(b, found->path))))
+			found = f;
+	}
+	buf_add_z(&names, "");
+	enum status st = OK;
+	bool is_sure = n == 1 || (is_any && b->best) ||
+		       (is_any && found && is_named_after(found->path, model));
+	if (found && is_sure)
+		found->is_wanted = true;
+	else if (!is_any)
+		st = fail_set(fail, E_INVAL, "--%s %s: %s%s%s", b->option, b->word,
+			      n ? "several files fit: " : *names.p
+			      ? "no file fits; there are " : "the model has no ",
+			      *names.p ? names.p : b->what, *names.p ? "" : " in a GGUF file");
+	buf_deinit(&names);
+	return st;
+}
+
+static enum status choose_all_beside(struct hub_list *l, const struct hub_choice *c,
+				     struct fail *fail)
+{
+	static const char *const sizes[] = {"BF16", "F16", "F32", NULL};
+	const struct beside kinds[] = {
+		{"mmproj", "vision tower", gguf_beside_is_tower, sizes, c->mmproj},
+		{"mtp", "MTP layer", gguf_beside_is_mtp, NULL, c->mtp}};
+	const char *model = NULL;
+	enum status st = OK;
+	for (size_t i = 0; i < l->n_files && !model; i++)
+		model = l->files[i].is_wanted ? l->files[i].path : NULL;
+	if (c->file && hub_names_beside(c->file))
+		return OK;
+	for (size_t i = 0; i < ARRAY_LEN(kinds) && st == OK; i++)
+		st = choose_beside(l, &kinds[i], model, fail);
+	return st;
+}
+
+/* --- all ------------------------------------------------------------------------------ */
+
+enum status hub_list_choose(struct hub_list *l, const struct hub_choice *c, struct fail *fail)
 {
 	struct buf names = {0};
+	const char *file = c->file;
 	if (!file && choose_safetensors(l))
-		return OK;
+		return c->mmproj || c->mtp
+			? fail_set(fail, E_INVAL, "--%s is for models in GGUF files: this one is a "
+				   "folder, and has all in it", c->mmproj ? "mmproj" : "mtp") : OK;
 	int n = choose_gguf(l, file, &names);
 	buf_add_z(&names, "");
 	enum status st = OK;
@@ -193,7 +297,7 @@ enum status hub_list_choose(struct hub_list *l, const char *file, struct fail *f
 			      "behind a colon, as in ORG/NAME:Q4_K_M. There are %s", n, names.p);
 	}
 	buf_deinit(&names);
-	return st;
+	return st == OK ? choose_all_beside(l, c, fail) : st;
 }
 
 int64_t hub_list_wanted_bytes(const struct hub_list *l)

@@ -27,9 +27,19 @@ struct hub_list {
 enum status hub_list_read(struct str json, struct hub_list *out, struct fail *fail) MUST_USE;
 void hub_list_deinit(struct hub_list *l);
 
-/* Marks the files to fetch. `file` NULL: the safetensors files and the files that describe them
- * (configuration, tokenizer, template), or the only GGUF model. Else: the GGUF model that fits
- * `file` (hub_file_fits), with all its parts. E_INVAL if not exactly one model fits; the
- * message lists the models. */
-enum status hub_list_choose(struct hub_list *l, const char *file, struct fail *fail) MUST_USE;
+/* Which files of a list are wanted. Each is a part of a GGUF file's name (hub_file_fits), or
+ * NULL. */
+struct hub_choice {
+	const char *file;   /* the model; NULL: the safetensors files, or the only GGUF model */
+	const char *mmproj; /* its tower; NULL: one of 16 bits, or else the first; "none": none */
+	const char *mtp;    /* its MTP layer; NULL: the one that halod finds; "none": none */
+};
+
+/* Marks the files to fetch: the safetensors files and the files that describe them (configuration,
+ * tokenizer, template), or one GGUF model with all its parts. With that come its tower and its MTP
+ * layer, from its folder or one above. A `file` that names such a file means it alone. E_INVAL if
+ * not exactly one model fits, or one file for a part that was named; the message lists the
+ * files. */
+enum status hub_list_choose(struct hub_list *l, const struct hub_choice *c,
+			    struct fail *fail) MUST_USE;
 int64_t hub_list_wanted_bytes(const struct hub_list *l);

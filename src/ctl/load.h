@@ -5,6 +5,7 @@
 #pragma once
 #include <jansson.h>
 
+#include "ctl/options.h"
 #include "ctl/samples.h"
 
 struct load_opts {
@@ -41,6 +42,13 @@ struct load_server {
 	char *url, *model;   /* no slash at the end; as the server names it */
 	const char *api_key; /* NULL: none */
 };
+
+#define LOAD_SERVER_OPTIONS(o) \
+	{"url", 'u', OPTION_TEXT, &(o).url, 0, 0, "URL", "the server (http://127.0.0.1:8080)"}, \
+	{"model", 'm', OPTION_TEXT, &(o).model, 0, 0, "NAME", \
+	 "as the server names it (the first it lists)"}, \
+	{"api-key", 0, OPTION_TEXT, &(o).api_key, 0, 0, "KEY", \
+	 "sent as a bearer token (that of OPENAI_API_KEY)"}
 
 /* Starts curl. model NULL: the first that the server lists; api_key NULL: that of OPENAI_API_KEY.
  * Call load_server_close also after a failure. */

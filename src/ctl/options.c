@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/near.h"
 #include "base/utf8.h"
 
 #define MAX_ROWS 40
@@ -61,7 +62,7 @@ static void print_help(const struct option_set *set)
 		struct str s = str_of(left);
 		printf("  %-*s %s\n", 26 + (int)(s.n - utf8_count(s)), left, r->help);
 	}
-	printf("      %-22s %s\n", "--help", "this text");
+	printf("  -h, %-22s %s\n", "--help", "this text");
 }
 
 static bool options_store(const struct option_set *set, const struct option_row *r,
@@ -111,6 +112,7 @@ static void for_getopt(const struct option_set *set, char *letters,
 		if (has_arg)
 			*letters++ = ':';
 	}
+	*letters++ = 'h';
 	*letters = '\0';
 	longs[set->n_rows] =
 		(struct option){"help", no_argument, NULL, LONG_BASE + set->n_rows};
@@ -121,25 +123,36 @@ static int row_of(const struct option_set *set, int c)
 	if (c >= LONG_BASE)
 		return c - LONG_BASE;
 	int i = 0;
-	while (set->rows[i].letter != c)
+	while (i < set->n_rows && set->rows[i].letter != c)
 		i++;
-	return i;
+	return i; /* n_rows: help */
+}
+
+/* Says which option is unknown, and which may have been meant. */
+static void options_unknown(const struct option_set *set, const char *given)
+{
+	struct near n;
+	near_begin(&n, (struct str){given + 2, strcspn(given, "=") - 2});
+	for (int i = 0; i < set->n_rows && strncmp(given, "--", 2) == 0; i++)
+		near_try(&n, set->rows[i].name);
+	options_fault(set, "unknown option \"%s\"%s%s%s", given, n.best ? "; did you mean --" : "",
+		      n.best ? n.best : "", n.best ? "?" : "");
 }
 
 /* Parses options up to the first argument that is no option. False: *out_exit is set. */
 static bool parse_some(const struct option_set *set, int argc, char **argv, int *out_exit)
 {
 	struct option longs[MAX_ROWS + 2] = {{0}};
-	char letters[2 * MAX_ROWS + 3];
+	char letters[2 * MAX_ROWS + 4];
 	for_getopt(set, letters, longs);
 	*out_exit = EXIT_USAGE;
 	for (int c; (c = getopt_long(argc, argv, letters, longs, NULL)) != -1;) {
-		if (c == '?' || c == ':') {
-			options_fault(set, c == '?' ? "unknown option \"%s\""
-						    : "%s needs a value",
-				      argv[optind - 1]);
+		if (c == ':')
+			options_fault(set, "%s needs a value", argv[optind - 1]);
+		else if (c == '?')
+			options_unknown(set, argv[optind - 1]);
+		if (c == ':' || c == '?')
 			return false;
-		}
 		int i = row_of(set, c);
 		if (i == set->n_rows) {
 			print_help(set);

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/session.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/size.h"
 #include "base/vec4.h"
 #include "ctl/progress.h"
@@ -71,6 +77,36 @@ bool session_take_lora(const struct session_opts *o, struct session *s, struct e
 	return true;
 }
 
+/* --- the experts' file ------------------------------------------------------------- */
+
+/* /tmp may lie in memory, and the file is as large as the experts. */
+static bool make_expert_tmp(struct session *s)
+{
+	const char *tmp = getenv("TMPDIR");
+	s->expert_tmp = xasprintf("%s/haloctl-experts-XXXXXX", tmp && *tmp ? tmp : "/var/tmp");
+	if (mkdtemp(s->expert_tmp))
+		return true;
+	fprintf(stderr, "haloctl: cannot make the folder %s for the experts' file: %s; name "
+		"another with --expert-dir\n", s->expert_tmp, strerror(errno));
+	free(s->expert_tmp);
+	s->expert_tmp = NULL;
+	return false;
+}
+
+static void empty_expert_tmp(const struct session *s)
+{
+	DIR *d = s->expert_tmp ? opendir(s->expert_tmp) : NULL;
+	for (const struct dirent *e; d && (e = readdir(d));) {
+		char *path = file_join(s->expert_tmp, e->d_name);
+		unlink(path); /* fails for . and .. */
+		free(path);
+	}
+	if (d)
+		closedir(d);
+}
+
+/* --- engine ------------------------------------------------------------------------ */
+
 bool session_open_engine(const struct session_opts *o, int n_tok,
 			 struct session *s)
 {
@@ -93,13 +129,16 @@ bool session_open_engine(const struct session_opts *o, int n_tok,
 			"auto, not %s\n", o->expert_memory);
 		return false;
 	}
-	bo.expert_dir = o->expert_dir;
+	if (bo.expert_memory && !o->expert_dir && !make_expert_tmp(s))
+		return false;
+	bo.expert_dir = s->expert_tmp ? s->expert_tmp : o->expert_dir;
 	int64_t begin = clock_now_us(&clock_monotonic);
 	bool good = session_take_lora(o, s, &eo) &&
 		    session_check(backend_create(&bo, &s->backend, &fail), &fail) &&
 		    session_check(engine_create(s->model, s->backend, &eo, &s->engine,
 						&fail), &fail);
 	s->load_s += seconds_since(begin);
+	empty_expert_tmp(s); /* the backend has it open; a signal leaves no file behind */
 	progress_end();
 	if (good && *s->backend->weights_note)
 		fprintf(stderr, "haloctl: weights: %s\n", s->backend->weights_note);
@@ -121,6 +160,10 @@ void session_close(struct session *s)
 		backend_destroy(s->backend);
 	lora_close(s->lora);
 	model_close(s->model);
+	empty_expert_tmp(s);
+	if (s->expert_tmp)
+		rmdir(s->expert_tmp);
+	free(s->expert_tmp);
 	*s = (struct session){0};
 }
 

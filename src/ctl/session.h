@@ -16,7 +16,7 @@ struct session_opts {
 	const char *lora;    /* path of an adapter for all sequences; NULL: none */
 	const char *weight_cache; /* path; NULL: none */
 	const char *expert_memory; /* "512M", "auto"; NULL: all experts stay in memory */
-	const char *expert_dir;    /* NULL: beside the model */
+	const char *expert_dir;    /* NULL: a temporary folder, which session_close removes */
 	bool exact, no_mmap, no_graphs, cpu_pin;
 	struct backend_checks checks;
 };
@@ -52,7 +52,7 @@ bool session_is_int8(const char *name, const char *text, const char *plain, bool
 	{"expert-memory", 0, OPTION_TEXT, &(o).expert_memory, 0, 0, "SIZE", \
 	 "read routed experts from a file into so much memory; auto"}, \
 	{"expert-dir", 0, OPTION_TEXT, &(o).expert_dir, 0, 0, "DIR", \
-	 "folder of the experts' file (beside the model)"}, \
+	 "folder that keeps the experts' file (else a temporary one, in TMPDIR or /var/tmp)"}, \
 	{"exact", 0, OPTION_FLAG, &(o).exact, 0, 0, NULL, \
 	 "no approximate fast path"}, \
 	{"no-mmap", 0, OPTION_FLAG, &(o).no_mmap, 0, 0, NULL, \
@@ -62,6 +62,7 @@ struct session {
 	struct model *model;
 	struct backend *backend;
 	struct engine *engine;
+	char *expert_tmp; /* temporary folder of the experts' file; NULL: none */
 	double load_s; /* seconds that opening took */
 	struct lora *lora; /* of all sequences; NULL: none */
 	bool copies_depth; /* session_fill copies most of the tokens' keys and values */

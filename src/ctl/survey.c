@@ -3,9 +3,10 @@
  * Counts a checkpoint's parts from the names and shapes of its tensors, before it is
  * loaded.
  *
- * A decoded token reads all of a part, with three exceptions. It reads only the experts that it
+ * A decoded token reads all of a part, with four exceptions. It reads only the experts that it
  * is routed to. It reads one row of the embedding; if the embedding is the lm_head too, all of
- * it as well. It reads nothing of "other", which is outside the text model.
+ * it as well. Of a table of n-grams it reads one row of each part, from the disk. It reads nothing
+ * of "other", which is outside the text model or the layer that drafts.
  */
 #include "ctl/survey.h"
 
@@ -21,6 +22,11 @@ static const struct {
 } infixes[] = { /* the first that occurs decides */
 	{"embed_tokens", PART_EMBEDDING},
 	{"lm_head", PART_LM_HEAD},
+	{MODEL_NGRAM_TABLE, PART_NGRAMS},
+	{"hyper_connection", PART_STREAMS}, /* the mixers of several residual streams */
+	{"_hc.", PART_STREAMS},
+	{"hc_head.", PART_STREAMS},
+	{".ple.", PART_STREAMS}, /* what n-grams add to them */
 	{"norm", PART_NORMS}, /* before "attn", because q_norm is in self_attn */
 	{".mlp.gate.", PART_ROUTER},
 	{".mlp.router.", PART_ROUTER},
@@ -37,6 +43,7 @@ const char *part_name(enum part p)
 		[PART_EMBEDDING] = "embedding", [PART_ATTENTION] = "attention",
 		[PART_ROUTER] = "router",       [PART_EXPERTS] = "experts",
 		[PART_FFN] = "ffn",             [PART_NORMS] = "norms",
+		[PART_STREAMS] = "streams",     [PART_NGRAMS] = "n-grams",
 		[PART_LM_HEAD] = "lm_head",     [PART_OTHER] = "other",
 	};
 	return names[p];
@@ -51,8 +58,11 @@ enum part survey_part(const char *name)
 }
 
 static int64_t token_bytes(const struct model_config *c, enum part p,
-			   int64_t n_bytes)
+			   int64_t n_bytes, int64_t n_weights)
 {
+	if (p == PART_NGRAMS && n_weights)
+		return (int64_t)((double)n_bytes / (double)n_weights * c->ngram.dim *
+				 c->ngram.n_tables);
 	if (p == PART_EXPERTS && c->n_experts)
 		return n_bytes / c->n_experts * c->n_experts_used;
 	if (p == PART_EMBEDDING)
@@ -74,6 +84,7 @@ void survey_model(const struct model *m, struct survey *out)
 		enum quant q = model_tensor_quant(m, t, &n_weights);
 		s.format[q].n_weights += n_weights;
 		s.format[q].n_bytes += (int64_t)t->n_bytes;
+		s.format[q].stay_bytes += p == PART_NGRAMS ? (int64_t)t->n_bytes : 0;
 		s.part[p].n_tensors++;
 		s.part[p].n_weights += n_weights;
 		s.part[p].n_bytes += (int64_t)t->n_bytes;
@@ -81,7 +92,7 @@ void survey_model(const struct model *m, struct survey *out)
 	arena_deinit(&names);
 	for (enum part p = 0; p < PART_COUNT; p++) {
 		s.part[p].token_bytes =
-			token_bytes(&m->config, p, s.part[p].n_bytes);
+			token_bytes(&m->config, p, s.part[p].n_bytes, s.part[p].n_weights);
 		if (p == PART_LM_HEAD && m->config.tied_embeddings)
 			s.part[p].token_bytes = s.part[PART_EMBEDDING].n_bytes;
 		s.n_tensors += s.part[p].n_tensors;

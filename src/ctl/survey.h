@@ -8,7 +8,7 @@
 
 enum part {
 	PART_EMBEDDING, PART_ATTENTION, PART_ROUTER, PART_EXPERTS, PART_FFN,
-	PART_NORMS, PART_LM_HEAD, PART_OTHER,
+	PART_STREAMS, PART_NGRAMS, PART_NORMS, PART_LM_HEAD, PART_OTHER,
 	PART_COUNT
 };
 const char *part_name(enum part p); /* "experts" */
@@ -21,6 +21,7 @@ struct survey {
 	} part[PART_COUNT];
 	struct {
 		int64_t n_weights, n_bytes; /* by format; bytes as in `part` */
+		int64_t stay_bytes; /* of n_bytes: tables of n-grams, which stay in the files */
 	} format[QUANT_COUNT];
 	int64_t n_tensors, n_weights, n_bytes, token_bytes;
 };

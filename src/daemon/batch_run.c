@@ -377,11 +377,9 @@ static enum status adopt(struct batch_run *r, const char *id, bool is_failure,
 {
 	char from[BATCH_ID + 16];
 	const struct batch *b = &r->job.batch;
-	struct batch_file f = {.owner = b->owner};
+	struct batch_file f = {.owner = b->owner, .age_s = b->output_age_s};
 	if (!id[0])
 		return OK;
-	if (b->output_age_s)
-		f.expires_s = now_s() + b->output_age_s;
 	snprintf(f.id, sizeof f.id, "%s", id);
 	snprintf(f.name, sizeof f.name, "%s_%s.jsonl", b->id, is_failure ? "error" : "output");
 	batch_journal_name(b->id, is_failure, from);

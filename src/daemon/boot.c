@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <build-config.h>
-#include <build-paths.h>
 
 #include "daemon/boot.h"
 
@@ -13,184 +12,13 @@
 #include "base/log.h"
 #include "check/fit.h"
 #include "check/selfcheck.h"
-#include "base/size.h"
 #include "base/sysmem.h"
-#include "model/hub.h"
 #include "sched/step_costs.h"
 
 #define BOUNDLESS (INT64_C(1) << 56) /* bytes of memory, where none are to be counted */
 #define MAX_TEMPLATE_BYTES (1u << 20)
 #define WIDTHS_US 400000 /* most time at start for measuring decode steps */
 #define RECORD_US 600000 /* most time at start for recording GPU graphs of them */
-
-/* --- plan --------------------------------------------------------------------- */
-
-/* The folder of halo-tiny. A built program has it beside itself. A program that was moved or
- * installed below a DESTDIR has it in the share/ of its tree. Else it is where configure put
- * it. NULL: in none of these. A fresh build looks beside itself first, so
- * it never meets an older install's model. */
-static char *find_default_model(void)
-{
-	static const char *const places[] = {
-		"models/halo-tiny", "../share/" PACKAGE "/models/halo-tiny"};
-	static const char installed[] = HALOD_MODELS "/halo-tiny";
-	char *found = file_beside_program(places, ARRAY_LEN(places));
-	return found || !file_exists(installed) ? found : xstrdup(installed);
-}
-
-/* The last part of the folder's real path, with "." and links resolved. Of a file, without
- * .gguf. */
-static char *name_of_dir(const char *dir)
-{
-	char *real = realpath(dir, NULL);
-	const char *path = real ? real : dir;
-	size_t n = strlen(path);
-	while (n > 1 && path[n - 1] == '/')
-		n--;
-	size_t start = n;
-	while (start > 0 && path[start - 1] != '/')
-		start--;
-	if (n > start + 5 && strncmp(path + n - 5, ".gguf", 5) == 0)
-		n -= 5;
-	char *name = start < n ? xstrndup(path + start, n - start) : xstrdup("model");
-	free(real);
-	return name;
-}
-
-/* What clients call the model that has this path or this name. */
-static char *name_of(const char *dir)
-{
-	char *name = NULL;
-	if (!file_exists(dir) && hub_is_name(dir))
-		return xstrdup(dir);
-	char *real = realpath(dir, NULL);
-	if (real)
-		name = hub_name_of(real);
-	free(real);
-	return name ? name : name_of_dir(dir);
-}
-
-/* `tail` below the first folder of a variable of systemd's, which may list several, separated
- * by colons; "" where there is none. */
-static char *in_dirs(const char *variable, const char *tail)
-{
-	const char *dirs = getenv(variable);
-	return dirs ? xasprintf("%.*s%s", (int)strcspn(dirs, ":"), dirs, tail) : xstrdup("");
-}
-
-static char *in_cache(const char *tail)
-{
-	return in_dirs("CACHE_DIRECTORY", tail);
-}
-
-/* A folder's setting, where "auto" is `tail` below the cache. */
-static char *find_dir(const char *setting, const char *tail)
-{
-	return strcmp(setting, "auto") == 0 ? in_cache(tail) : xstrdup(setting);
-}
-
-static struct backend_opts backend_opts(const struct config *c, const struct boot_plan *plan,
-					const char *name)
-{
-	return (struct backend_opts){.name = name, .n_threads = (int)c->threads,
-				     .exact = c->exact, .cpu_isa = c->cpu_isa,
-				     .cpu_pin = c->cpu_pin,
-				     .int8_head = strcmp(c->lm_head, "int8") == 0,
-				     .hip_library = c->hip_library,
-				     .kernel_dir = c->hip_kernels,
-				     .no_graphs = !c->hip_graphs,
-				     .graph_notes = plan->graph_notes};
-}
-
-static enum status plan_fetch(const struct config *c, struct boot_plan *out, struct fail *fail)
-{
-	if (c->image_urls.n == 0 && !*c->image_dir)
-		return OK;
-	return fetch_create(&(struct fetch_opts){.from = c->image_urls.items,
-						 .n_from = c->image_urls.n,
-						 .dir = c->image_dir,
-						 .timeout_us = c->image_fetch_timeout,
-						 .max_bytes = {c->max_image_bytes,
-							       c->max_audio_bytes}},
-			    &out->fetch, fail);
-}
-
-/* What all models have alike. */
-static enum status plan_common(const struct config *c, struct boot_plan *out, struct fail *fail)
-{
-	struct backend_opts bo = backend_opts(c, out, c->backend);
-	enum status s = backend_choose(&bo, &out->backend, out->backend_reason,
-				       sizeof out->backend_reason, fail);
-	out->is_first = true;
-	return s == OK ? plan_fetch(c, out, fail) : s;
-}
-
-enum status boot_plan(const struct config *c, const struct boot_plan *first,
-		      struct boot_plan *out, struct fail *fail)
-{
-	*out = (struct boot_plan){0};
-	if (!size_parse_auto(c->expert_memory, &out->expert_memory))
-		return fail_at(fail, E_CONFIG, "expert_memory",
-			       "expert_memory = %.60s: a size such as 512M or 4G, or auto",
-			       c->expert_memory);
-	if (first) {
-		out->backend = first->backend;
-		memcpy(out->backend_reason, first->backend_reason, sizeof out->backend_reason);
-		out->fetch = first->fetch;
-	}
-	enum status s = first ? OK : plan_common(c, out, fail);
-	if (s != OK)
-		return s;
-	out->model_dir = *c->model ? xstrdup(c->model) : find_default_model();
-	if (!out->model_dir)
-		return fail_set(fail, E_MISSING, "no model is named (--model DIR), "
-				"and halo-tiny is neither near the program nor at "
-				HALOD_MODELS "/halo-tiny");
-	out->model_name = *c->model_name ? xstrdup(c->model_name) : name_of(out->model_dir);
-	out->embedders[0] = *c->embedding_model ? name_of(c->embedding_model) : NULL;
-	out->embedders[1] = *c->rerank_model ? name_of(c->rerank_model) : NULL;
-	s = adapters_plan(c, out->model_name, &out->adapters, fail);
-	if (s != OK)
-		return s;
-	out->weight_cache = find_dir(c->weight_cache, "");
-	out->expert_dir = find_dir(c->expert_dir, "");
-	out->kv_dir = find_dir(c->kv_dir, "/kv");
-	out->state_dir = strcmp(c->state_dir, "auto") == 0 ? in_dirs("STATE_DIRECTORY", "/batches")
-							    : xstrdup(c->state_dir);
-	/* Without a cache of a service nobody starts halod again by itself. */
-	out->graph_notes = in_cache("/graph-failures");
-	return OK;
-}
-
-void boot_plan_beside(const struct boot_plan *first, const char *model, struct boot_plan *out)
-{
-	*out = (struct boot_plan){.model_dir = xstrdup(model), .model_name = name_of(model),
-				  .weight_cache = xstrdup(first->weight_cache),
-				  .expert_dir = xstrdup(""), .kv_dir = xstrdup(""),
-				  .state_dir = xstrdup(""),
-				  .graph_notes = xstrdup(first->graph_notes),
-				  .fetch = first->fetch, .backend = first->backend};
-	memcpy(out->backend_reason, first->backend_reason, sizeof out->backend_reason);
-}
-
-void boot_plan_deinit(struct boot_plan *p)
-{
-	free(p->model_dir);
-	free(p->model_name);
-	free(p->embedders[0]);
-	free(p->embedders[1]);
-	adapters_deinit(&p->adapters);
-	free(p->weight_cache);
-	free(p->expert_dir);
-	free(p->kv_dir);
-	free(p->state_dir);
-	free(p->graph_notes);
-	if (p->is_first)
-		fetch_destroy(p->fetch);
-	*p = (struct boot_plan){0};
-}
-
-/* --- load --------------------------------------------------------------------- */
 
 static void set_stage(struct health *h, enum health_load stage, int64_t done,
 		      int64_t total)
@@ -275,7 +103,7 @@ static enum status tell_wrong(const struct selfcheck_result *r, const char *back
 static enum status check_self(const struct boot_opts *o, struct fail *fail)
 {
 	const struct config *c = o->config;
-	struct backend_opts bo = backend_opts(c, o->plan, o->plan->backend);
+	struct backend_opts bo = boot_plan_backend(c, o->plan, o->plan->backend);
 	struct selfcheck_result r;
 	if (o->shared->is_checked)
 		return OK;
@@ -284,7 +112,7 @@ static enum status check_self(const struct boot_opts *o, struct fail *fail)
 		atomic_store(&o->health->self_check, CHECK_OFF);
 		return OK;
 	}
-	char *dir = find_default_model();
+	char *dir = boot_plan_default_model();
 	enum status st = dir ? selfcheck_run(dir, &bo, &r, fail)
 			     : fail_set(fail, E_MISSING, "halo-tiny is not installed");
 	free(dir);
@@ -394,7 +222,7 @@ static enum status open_backend(const struct boot_opts *o, struct boot *b,
 				struct memory_ledger *ledger, struct fail *fail)
 {
 	struct sysmem system;
-	struct backend_opts bo = backend_opts(o->config, o->plan, o->plan->backend);
+	struct backend_opts bo = boot_plan_backend(o->config, o->plan, o->plan->backend);
 	bo.weight_cache = o->plan->weight_cache;
 	bo.expert_memory = o->plan->expert_memory;
 	bo.expert_dir = o->plan->expert_dir;
@@ -499,7 +327,7 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 			       struct fail *fail)
 {
 	const struct config *c = o->config;
-	struct backend_opts bo = backend_opts(c, o->plan, o->plan->backend);
+	struct backend_opts bo = boot_plan_backend(c, o->plan, o->plan->backend);
 	bo.int8_head = false;
 	struct boot_shared *s = o->shared;
 	bool has_embedders = s->embedder || s->reranker; /* another model's load has brought them */
@@ -514,7 +342,7 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 		.vision = {
 			.model = strcmp(c->images, "off") != 0 ? b->model : NULL,
 			.mmproj = c->mmproj,
-			.backend = backend_opts(c, o->plan, strcmp(c->images, "cpu") == 0
+			.backend = boot_plan_backend(c, o->plan, strcmp(c->images, "cpu") == 0
 							   ? "cpu" : o->plan->backend),
 			.limits = {.max_bytes = c->max_image_bytes,
 				   .max_side = (int32_t)c->max_image_side,
@@ -524,7 +352,8 @@ static enum status open_others(const struct boot_opts *o, struct boot *b, struct
 			.cache_bytes = (size_t)c->image_cache},
 		.sound = {
 			.model = strcmp(c->audio, "off") != 0 ? b->model : NULL,
-			.backend = backend_opts(c, o->plan, strcmp(c->audio, "cpu") == 0
+			.mmproj = c->mmproj,
+			.backend = boot_plan_backend(c, o->plan, strcmp(c->audio, "cpu") == 0
 							   ? "cpu" : o->plan->backend),
 			.cache_bytes = (size_t)c->audio_cache},
 		/* Whoever transcribes has it. */
@@ -580,10 +409,11 @@ static enum status load_vision(const struct config *c, struct boot *b, struct fi
 }
 
 /* The same for the audio tower. */
-static enum status load_sound(struct boot *b, struct fit *fit, struct fail *fail)
+static enum status load_sound(const struct config *c, struct boot *b, struct fit *fit,
+			      struct fail *fail)
 {
 	enum status st = b->sound ? sound_load_tower(b->sound, fail) : OK;
-	if (st == E_NOMEM || st == E_CONFIG)
+	if (st == E_NOMEM || st == E_CONFIG || (st != OK && *c->mmproj && !b->vision))
 		return st;
 	if (st != OK) {
 		sound_destroy(b->sound);
@@ -617,7 +447,7 @@ static enum status load_others(const struct boot_opts *o, struct boot *b, struct
 	if (st == OK)
 		st = load_vision(o->config, b, fit, fail);
 	if (st == OK)
-		st = load_sound(b, fit, fail);
+		st = load_sound(o->config, b, fit, fail);
 	return st == OK ? load_align(b, fail) : st;
 }
 
@@ -740,6 +570,8 @@ static enum status create_api(const struct boot_opts *o, const struct boot *b,
 		.lacks_audio = b->lacks_audio,
 		.align = b->align,
 		.audio = {c->max_audio_bytes, c->max_audio_time},
+		.video = {c->max_video_bytes, (int32_t)c->max_image_side, c->max_image_pixels,
+			  c->video_timeout, NULL},
 		.sees = look->sees,
 		.watches = look->watches,
 		.hears = look->hears,
@@ -774,8 +606,11 @@ static enum status create_api(const struct boot_opts *o, const struct boot *b,
 	};
 	st = api_create(&api, out, fail);
 	buf_deinit(&template);
-	if (st == OK && b->engine)
+	if (st == OK && b->engine) {
 		log_sampling(*out, &sampling);
+		log_info("tool calls: %s (%s)", api_tool_format(*out),
+			 strcmp(c->tool_format, "auto") == 0 ? "the chat template" : "halod.conf");
+	}
 	return st;
 }
 

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/near.h"
 #include "base/utf8.h"
 #include "daemon/config_table.h"
 
@@ -219,6 +220,12 @@ static const struct {
 	{"--version", "-V", CONFIG_VERSION},
 };
 
+/* The argument behind argv[i], or NULL: what begins with "--" is the next flag. */
+static const char *value_behind(int argc, char *const *argv, int i)
+{
+	return i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0 ? argv[i + 1] : NULL;
+}
+
 /* Takes argv[*i], and its value, if it is one of the flags that are not keys. */
 static bool take_special(int argc, char *const *argv, int *i, const char **file,
 			 enum config_action *action)
@@ -233,7 +240,9 @@ static bool take_special(int argc, char *const *argv, int *i, const char **file,
 		}
 	}
 	if (strcmp(arg, "-c") == 0 || strcmp(arg, "--config") == 0) {
-		*file = *i + 1 < argc ? argv[++*i] : "";
+		*file = value_behind(argc, argv, *i);
+		*i += *file != NULL;
+		*file = *file ? *file : "";
 		return true;
 	}
 	bool has_file = strncmp(arg, "--config=", 9) == 0;
@@ -263,6 +272,12 @@ static enum status fail_flag(struct fail *fail, const char *flag, struct str key
 	if (instead)
 		return fail_set(fail, E_CONFIG, "--%.*s: unknown key; %s", (int)key.n,
 				key.p, instead);
+	struct near n;
+	near_begin(&n, (struct str){flag, key.n + 2});
+	for (size_t i = 0; i < ARRAY_LEN(actions); i++)
+		near_try(&n, actions[i].flag);
+	if (n.best && !config_nearest(key))
+		return fail_set(fail, E_CONFIG, "%s: unknown flag; did you mean %s?", flag, n.best);
 	return fail_unknown(fail, flag, key);
 }
 
@@ -288,8 +303,8 @@ static enum status parse_flag(struct config *c, int argc, char *const *argv, int
 		value = flag + eq + 1;
 	else if (r->type == BOOL)
 		value = is_no ? "off" : "on";
-	else if (*i + 1 < argc)
-		value = argv[++*i];
+	else if ((value = value_behind(argc, argv, *i)))
+		++*i;
 	else
 		return fail_set(fail, E_CONFIG, "%s: its value is missing", flag);
 	is_flag[r - config_rows] = true;

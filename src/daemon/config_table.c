@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/near.h"
 
 const struct config_row config_rows[] = {
 #define SECTION(title) {.section = title},
@@ -50,43 +51,14 @@ const struct config_row *config_find(struct str key)
 	return NULL;
 }
 
-#define KEY_MAX 40
-
-/* Edits (insert, delete, replace) between a and b; both at most KEY_MAX long. */
-static int edit_distance(struct str a, struct str b)
-{
-	int row[KEY_MAX + 1];
-	for (size_t j = 0; j <= b.n; j++)
-		row[j] = (int)j;
-	for (size_t i = 1; i <= a.n; i++) {
-		int diagonal = row[0];
-		row[0] = (int)i;
-		for (size_t j = 1; j <= b.n; j++) {
-			int above = row[j];
-			int replace = diagonal + (a.p[i - 1] != b.p[j - 1]);
-			row[j] = MIN(MIN(above, row[j - 1]) + 1, replace);
-			diagonal = above;
-		}
-	}
-	return row[b.n];
-}
-
 const char *config_nearest(struct str key)
 {
-	const char *best = NULL;
-	if (key.n > KEY_MAX)
-		return NULL;
-	int least = (int)key.n / 3 + 2; /* a key with more edits than this is no useful hint */
-	for (int i = 0; i < config_n_rows; i++) {
-		if (config_rows[i].section)
-			continue;
-		int d = edit_distance(key, str_of(config_rows[i].name));
-		if (d < least) {
-			least = d;
-			best = config_rows[i].name;
-		}
-	}
-	return best;
+	struct near n;
+	near_begin(&n, key);
+	for (int i = 0; i < config_n_rows; i++)
+		if (!config_rows[i].section)
+			near_try(&n, config_rows[i].name);
+	return n.best;
 }
 
 /* --- text to value ------------------------------------------------------------ */

@@ -655,6 +655,7 @@ static struct member *init_member(struct fleet *m, const struct config *c)
 	row_init(r);
 	*e = (struct member){.of = m, .row = r, .config = c};
 	e->memory = api_memory_create(m->n ? m->members[0].memory : NULL);
+	r->sleep_us = c->sleep_after;
 	r->health = &e->health;
 	m->n++;
 	return e;

@@ -51,6 +51,7 @@
 #include "daemon/fleet.h"
 #include "daemon/named.h"
 #include "daemon/notify.h"
+#include "daemon/reload.h"
 #include "daemon/weights.h"
 #include "http/http.h"
 #include "json/json_text.h"
@@ -149,11 +150,6 @@ static void on_events(void *ctx)
 
 /* --- ending ---------------------------------------------------------------------- */
 
-static const char *plural(int n)
-{
-	return n == 1 ? "" : "s";
-}
-
 static void on_deadline(uv_timer_t *t);
 static void on_tick(uv_timer_t *t);
 static void start_draining(struct loop *l);
@@ -199,7 +195,7 @@ static void on_deadline(uv_timer_t *t)
 		advance_end(l);
 	} else if (l->phase == DRAINING) {
 		int n = http_active(l->http);
-		log_warn("drain_timeout is over, ending %d request%s", n, plural(n));
+		log_warn("drain_timeout is over, ending %d request%s", n, log_plural(n));
 		start_stopping(l);
 	} else if (can_end(l)) {
 		uv_stop(&l->uv); /* no wait for clients that do not read */
@@ -225,13 +221,13 @@ static void on_deadline(uv_timer_t *t)
 static void start_draining(struct loop *l)
 {
 	int n = http_active(l->http);
-	log_info("draining: %d request%s, at most %.1f s", n, plural(n),
+	log_info("draining: %d request%s, at most %.1f s", n, log_plural(n),
 		 (double)l->config->drain_timeout * 1e-6);
 	l->phase = DRAINING;
 	atomic_store(&l->health.state, HEALTH_DRAINING);
 	/* drain_timeout may exceed the unit's TimeoutStopSec, so ask systemd for more time. */
 	notify_sendf("STOPPING=1\nSTATUS=Draining %d request%s\n"
-		     "EXTEND_TIMEOUT_USEC=%lld", n, plural(n),
+		     "EXTEND_TIMEOUT_USEC=%lld", n, log_plural(n),
 		     (long long)(l->config->drain_timeout +
 				 1000 * (LAST_BYTES_MS + ENGINE_END_MS)));
 	fleet_drain(l->fleet);
@@ -275,10 +271,10 @@ static void before_wait(uv_prepare_t *p)
 }
 
 /* http_opts.offload */
-static void offload(void *ctx, void (*fn)(void *), void (*done)(void *), void *arg)
+static void offload(void *ctx, void (*fn)(void *), void (*done)(void *), void *arg, bool is_few)
 {
 	struct loop *l = ctx;
-	workers_run(l->workers, fn, done, arg);
+	(is_few ? workers_run_few : workers_run)(l->workers, fn, done, arg);
 }
 
 /* --- news, signals, tick ------------------------------------------------------------ */
@@ -377,101 +373,14 @@ static void on_wake(uv_async_t *a)
 		start_timer(&l->tick, on_tick, 0, l->tick_ms);
 }
 
-/* Adds half a sentence on a reload to the line that systemctl status shows. */
-static void add_note(struct buf *note, const char *text)
-{
-	buf_addf(note, "; %s", text);
-}
-
-/* Tells the keys that were read again, or what is wrong with them. systemd copies a credential
- * when the unit starts, and only newer versions copy it again on a reload, so keys that have not
- * changed may be an old copy. Of a file with a fault the keys that it does not hold are valid no
- * more: who empties or removes it wants nobody to get in. */
-static void reload_keys(struct loop *l, struct buf *note)
-{
-	struct fail f;
-	struct http_reload r;
-	char text[sizeof f.text + 120];
-	if (!l->key_file)
-		return;
-	enum status st = http_reload_keys(l->http, &r, &f);
-	if (st != OK && r.n == 0)
-		snprintf(text, sizeof text, "%s: no API key is valid now, and no client gets in",
-			 f.text);
-	else if (st != OK)
-		snprintf(text, sizeof text, "%s: the %d API key%s in the other lines %s valid",
-			 f.text, r.n, plural(r.n), r.n == 1 ? "is" : "are");
-	else if (!*l->config->api_key_file && !r.has_changed)
-		snprintf(text, sizeof text, "the %d API key%s of the systemd credential %s as at "
-			 "the start; a key that was added or revoked since then needs a restart "
-			 "of the unit. Keys of api_key_file are read again", r.n, plural(r.n),
-			 r.n == 1 ? "is" : "are");
-	else {
-		log_info("SIGHUP: %d API key%s, %s", r.n, plural(r.n),
-			 r.has_changed ? "changed" : "none of them new, none gone");
-		return;
-	}
-	log_error("SIGHUP: %s", text);
-	add_note(note, text);
-}
-
-static void reload_tls(struct loop *l, struct buf *note)
-{
-	struct fail f;
-	if (!*l->config->tls_cert)
-		return;
-	if (http_reload_tls(l->http, &f) == OK) {
-		log_info("SIGHUP: new connections get the certificate that tls_cert holds now");
-		return;
-	}
-	log_error("SIGHUP: the certificate stays as it was, and clients get the old one: %s",
-		  f.text);
-	add_note(note, "the last reload kept the old certificate: ");
-	buf_add_z(note, f.text);
-}
-
-/* Tells what else has changed in the settings file, which a running server does not take up. */
-static void reload_settings(struct loop *l, struct buf *note)
-{
-	struct fail f;
-	struct config now;
-	struct model_list models;
-	struct buf keys = {0};
-	enum config_action action;
-	if (config_load(&now, l->o.argc, l->o.argv, l->o.default_file, &action, &f) != OK) {
-		log_error("SIGHUP: the settings have a fault, and a restart would fail: %s",
-			  f.text);
-		add_note(note, "the settings have a fault, and a restart would fail");
-	} else {
-		config_changes_format(l->config, &now, &keys);
-		if (model_list_find(&now, &models, &f) != OK)
-			log_error("SIGHUP: a restart would fail: %s", f.text);
-		model_list_deinit(&models);
-		if (model_list_find(l->config, &models, &f) == OK &&
-		    !model_list_is_same(&l->models, &models))
-			buf_addf(&keys, "%smodels_dir (other models are in it)",
-				 keys.n ? ", " : "");
-		model_list_deinit(&models);
-	}
-	if (keys.n) {
-		buf_add_z(&keys, "");
-		log_warn("SIGHUP: changed, and in effect only after a restart: %s", keys.p);
-		add_note(note, "only a restart takes up ");
-		buf_add_z(note, keys.p);
-	}
-	buf_deinit(&keys);
-	config_deinit(&now);
-}
-
-/* Called on SIGHUP: reads API keys and the certificate again. Other settings are compared. */
+/* Called on SIGHUP. */
 static void reload(struct loop *l)
 {
 	struct buf note = {0};
-	reload_settings(l, &note);
-	reload_tls(l, &note);
-	reload_keys(l, &note);
-	if (note.n == 0 && !l->key_file && !*l->config->tls_cert)
-		log_info("SIGHUP: no setting has changed");
+	reload_run(&(struct reload){.config = l->config, .models = &l->models, .http = l->http,
+				    .argc = l->o.argc, .argv = l->o.argv,
+				    .default_file = l->o.default_file,
+				    .has_keys = l->key_file != NULL}, &note);
 	buf_add_z(&note, "");
 	if (l->phase == SERVING)
 		notify_sendf("STATUS=Serving %s on %s%s", l->plan->model_name, l->address, note.p);
@@ -493,7 +402,7 @@ static void on_signal(uv_signal_t *s, int number)
 	} else if (number != SIGPWR && number != SIGXCPU) { /* the kernel repeats SIGXCPU */
 		int n = http_active(l->http);
 		log_warn("second signal: leaving at once, %d request%s cut off", n,
-			 plural(n));
+			 log_plural(n));
 		leave(l, EXIT_CODE_ABORTED);
 	}
 }
@@ -761,8 +670,8 @@ static enum status fail_uv(struct fail *fail, int rc)
 /* Starts the loop's handles and all threads. E_LIMIT: the system permits too little. */
 static enum status loop_start(struct loop *l, struct fail *fail)
 {
-	struct workers_opts o = {.max = HTTP_WORKERS, .idle_ms = IDLE_WORKER_MS,
-				 .on_done = on_events, .ctx = l};
+	struct workers_opts o = {.max = HTTP_WORKERS, .max_few = HTTP_FEW,
+				 .idle_ms = IDLE_WORKER_MS, .on_done = on_events, .ctx = l};
 	enum status s = fail_uv(fail, init_handles(l));
 	if (s == OK)
 		s = workers_create(&o, &l->workers, fail);
@@ -945,11 +854,12 @@ static enum status plan_models(struct loop *l, struct fail *fail)
 	return s;
 }
 
-/* The backend, the models' names, and whether all that is named is there. */
-static enum status plan_start(struct loop *l)
+/* The backend, the models' names (*out_has_plan), and whether all that is named is there. */
+static enum status plan_start(struct loop *l, bool *out_has_plan)
 {
 	struct fail fail;
 	enum status s = plan_models(l, &fail);
+	*out_has_plan = s == OK;
 	if (s != OK)
 		log_error("%s", fail.text);
 	enum status named = named_check(l->config, &l->models, l->key_file, &fail);
@@ -965,8 +875,8 @@ static void init(struct loop *l, const struct loop_opts *o)
 	l->start_us = now_us();
 	l->watchdog_us = notify_watchdog_us();
 	l->key_file = find_key_file(o->config);
-	l->tick_ms = TICK_MS;
-	if (l->watchdog_us > 0) /* systemd recommends a message every half interval */
+	l->tick_ms = TICK_MS; /* systemd recommends a message every half interval */
+	if (l->watchdog_us > 0)
 		l->tick_ms = MIN(l->tick_ms, (uint64_t)l->watchdog_us / 2000 + 1);
 	l->is_tty = isatty(STDERR_FILENO) && strcmp(o->config->log_format, "text") == 0;
 }
@@ -979,16 +889,17 @@ enum exit_code loop_run(const struct loop_opts *o)
 	json_text_init();
 	struct loop *l = xcalloc(1, sizeof *l);
 	init(l, o);
-	enum exit_code code = EXIT_CODE_MODEL;
+	enum exit_code code = EXIT_CODE_OK;
+	bool has_plan = false;
 	enum status s = set_stacks(&l->fail);
-	if (s != OK)
-		log_error("%s", l->fail.text);
-	else
-		s = plan_start(l);
 	if (s == OK)
+		s = plan_start(l, &has_plan);
+	else
+		log_error("%s", l->fail.text);
+	if (s == OK || (o->is_check && has_plan)) /* a check tells the other faults, too */
 		code = o->is_check ? check_files(l) : serve(l);
-	else if (s == E_CONFIG)
-		code = EXIT_CODE_CONFIG;
+	if (s != OK)
+		code = s == E_CONFIG ? EXIT_CODE_CONFIG : EXIT_CODE_MODEL;
 	if (l->fleet)
 		fleet_destroy(l->fleet);
 	model_list_deinit(&l->models);

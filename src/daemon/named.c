@@ -27,7 +27,8 @@ struct faults {
 	struct fail *last;
 };
 
-static void add(struct faults *f, enum status st, const struct fail *why)
+/* Makes `why` the last fault, unless st is OK. */
+static void keep_fault(struct faults *f, enum status st, const struct fail *why)
 {
 	if (st == OK)
 		return;
@@ -150,7 +151,7 @@ static enum status add_idle(const struct effect *rows, size_t n, struct fail *fa
 	for (size_t i = 0; i < n; i++) {
 		struct fail why;
 		if (rows[i].is_idle)
-			add(&f, fail_set(&why, E_CONFIG, "%s", rows[i].text), &why);
+			keep_fault(&f, fail_set(&why, E_CONFIG, "%s", rows[i].text), &why);
 	}
 	return f.st;
 }
@@ -159,8 +160,8 @@ static enum status add_idle(const struct effect *rows, size_t n, struct fail *fa
 static enum status check_model_effects(const struct config *c, struct fail *fail)
 {
 	const struct effect rows[] = {
-		{*c->mmproj && strcmp(c->images, "off") == 0,
-		 "mmproj has no effect with images = off: leave one of them out"},
+		{*c->mmproj && strcmp(c->images, "off") == 0 && strcmp(c->audio, "off") == 0,
+		 "mmproj has no effect with images = off and audio = off: leave it out"},
 		{is_named(c->kv_dir) && !c->prefix_cache,
 		 "kv_dir has no effect with prefix_cache = off: leave one of them out"},
 		{*c->draft_model && strcmp(c->speculative, "auto") != 0 &&
@@ -194,26 +195,27 @@ enum status named_check(const struct config *c, const struct model_list *models,
 	struct faults f = {OK, fail};
 	struct fail why;
 	if (is_named(c->weight_cache))
-		add(&f, check_folder("weight_cache", c->weight_cache, &why), &why);
+		keep_fault(&f, check_folder("weight_cache", c->weight_cache, &why), &why);
 	if (is_named(c->expert_dir))
-		add(&f, check_folder("expert_dir", c->expert_dir, &why), &why);
+		keep_fault(&f, check_folder("expert_dir", c->expert_dir, &why), &why);
 	if (is_named(c->kv_dir))
-		add(&f, check_kv_dir(c->kv_dir, &why), &why);
+		keep_fault(&f, check_kv_dir(c->kv_dir, &why), &why);
 	if (is_named(c->state_dir))
-		add(&f, check_state_dir(c->state_dir, &why), &why);
+		keep_fault(&f, check_state_dir(c->state_dir, &why), &why);
 	if (*c->hip_kernels)
-		add(&f, check_kernels(c->hip_kernels, &why), &why);
+		keep_fault(&f, check_kernels(c->hip_kernels, &why), &why);
 	if (*c->hip_library)
-		add(&f, check_library(c->hip_library, strcmp(c->backend, "cpu") != 0, &why), &why);
+		keep_fault(&f, check_library(c->hip_library, strcmp(c->backend, "cpu") != 0, &why),
+			   &why);
 	for (int i = 0; i < c->cors_origins.n; i++)
-		add(&f, check_origin(c->cors_origins.items[i], &why), &why);
-	add(&f, check_effects(c, has_keys, &why), &why);
+		keep_fault(&f, check_origin(c->cors_origins.items[i], &why), &why);
+	keep_fault(&f, check_effects(c, has_keys, &why), &why);
 	enum status st = OK; /* one fault of all models is told once */
 	for (int i = 0; i < models->n && st == OK; i++) {
 		st = check_model_effects(models->all[i], &why);
 		if (models->n > 1)
 			st = fail_within(&why, st, models->all[i]->model_name);
-		add(&f, st, &why);
+		keep_fault(&f, st, &why);
 	}
 	return f.st;
 }

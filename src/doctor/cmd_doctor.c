@@ -62,7 +62,7 @@ int cmd_doctor(int argc, char **argv)
 		{"beside", 0, OPTION_TEXT, &d.beside, 0, 0, "DIR",
 		 "another model that requests name: are both in memory together"},
 		{"mmproj", 0, OPTION_TEXT, &d.mmproj, 0, 0, "FILE",
-		 "its vision tower, where that is a GGUF file elsewhere"},
+		 "its tower, where that is a GGUF file elsewhere"},
 		{"backend", 0, OPTION_TEXT, &d.backend, 0, 0, "NAME",
 		 "where halod shall compute: auto, cpu, hip (auto)"},
 		{"hip-library", 0, OPTION_TEXT, &d.hip_library, 0, 0, "FILE",

@@ -159,7 +159,7 @@ static enum status open_others(const struct doctor *d, struct model *m,
 			       const struct backend_opts *bo, struct fit *fit, struct fail *fail)
 {
 	struct fit_opts o = towers_of(m, bo);
-	o.vision.mmproj = d->mmproj;
+	o.vision.mmproj = o.sound.mmproj = d->mmproj;
 	if (!d->transcription_model)
 		o.align = align_of(d, bo);
 	o.is_needed = true;
@@ -311,7 +311,7 @@ void doctor_check_model(struct doctor *d)
 			   "kv_cache in the sections of both", beside.text);
 	if (st == OK && extras.lora)
 		doctor_say(d, DOCTOR_OK, "lora", "an adapter of rank %d, for %zu linear layers: "
-			   "that sum has it", (int)extras.lora->rank, extras.lora->n_modules);
+			   "that sum has it", (int)extras.lora->rank, lora_layers(extras.lora));
 	model_close(m);
 	model_close(extras.draft);
 	lora_close(extras.lora);

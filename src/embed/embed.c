@@ -501,21 +501,6 @@ enum status embed_load(struct embed *e, struct fail *fail)
 	return engine_create(e->model, e->backend, &eo, &e->engine, fail);
 }
 
-enum status embed_create(const struct embed_opts *o, struct embed **out, struct fail *fail)
-{
-	struct embed *e;
-	enum status st = embed_open(o, &e, fail);
-	if (st != OK)
-		return st;
-	st = embed_load(e, fail);
-	if (st != OK) {
-		embed_destroy(e);
-		return st;
-	}
-	*out = e;
-	return OK;
-}
-
 void embed_destroy(struct embed *e)
 {
 	if (!e)

@@ -42,8 +42,6 @@ enum status embed_open(const struct embed_opts *o, struct embed **out,
 /* Takes all memory. Call it once, before embed_run. Encoders (encoder.h) run on the CPU and
  * take a step's memory while it runs. */
 enum status embed_load(struct embed *e, struct fail *fail) MUST_USE;
-enum status embed_create(const struct embed_opts *o, struct embed **out,
-			 struct fail *fail) MUST_USE; /* embed_open and embed_load in one */
 void embed_destroy(struct embed *e); /* NULL is fine; no thread may be in embed_run */
 
 const char *embed_name(const struct embed *e);

@@ -60,7 +60,7 @@ enum status engine_create_with(const struct engine_graph *g,
 	e->n_ctx = n_ctx;
 	e->image_rules = o->image_rules;
 	e->max_seqs = o->max_seqs ? o->max_seqs : 8;
-	e->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 2048;
+	e->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 4096;
 	e->max_pages_per_seq = n_ctx / page_size + (n_ctx % page_size != 0);
 	e->logits_before = xcalloc((size_t)e->max_seqs, sizeof *e->logits_before);
 	e->is_fetched = xcalloc((size_t)e->max_batch_tok, sizeof *e->is_fetched);

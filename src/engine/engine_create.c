@@ -13,6 +13,7 @@
 #include "engine/memory_plan.h"
 #include "engine/mtp.h"
 #include "engine/rope.h"
+#include "model/lora.h"
 
 static const struct {
 	const char *model_type;
@@ -76,7 +77,7 @@ static void set_defaults(struct engine_opts *o, int32_t max_ctx)
 	o->n_ctx = o->n_ctx ? o->n_ctx : max_ctx;
 	o->page_size = o->page_size ? o->page_size : 16;
 	o->max_seqs = o->max_seqs ? o->max_seqs : 8;
-	o->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 2048;
+	o->max_batch_tok = o->max_batch_tok ? o->max_batch_tok : 4096;
 }
 
 /* If experts may be read from a file, sets b->expert_bytes, and counts that in need->weights in
@@ -209,6 +210,15 @@ static void count_draft(struct backend *b, const struct engine_opts *o, struct m
 	need->scratch += graph_measure(o->draft, b, family, &l);
 }
 
+/* Bytes of the adapters as their files have them, which stay until the graph has its own. */
+static int64_t lora_file_bytes(const struct engine_opts *o)
+{
+	size_t n = 0;
+	for (int i = 0; i < o->n_loras; i++)
+		n += lora_bytes(o->loras[i]);
+	return (int64_t)n;
+}
+
 /* Decides the number of pages, and a smaller context if needed. Nothing large is allocated
  * before this. */
 static enum status plan_pages(struct model *m, struct backend *b, const struct family *family,
@@ -238,7 +248,7 @@ static enum status plan_pages(struct model *m, struct backend *b, const struct f
 	if (have.is_system && uses_disk(o))
 		buffers = engine_disk_bytes(
 			o->max_seqs, l->n_states ? (size_t)(need.states / l->n_states) : 0);
-	need.beside += buffers;
+	need.beside += buffers + (have.is_system ? lora_file_bytes(o) : 0);
 	const struct memory_wish wish = {
 		.page_size = o->page_size, .n_ctx = o->n_ctx,
 		.max_seqs = o->kv_seqs ? o->kv_seqs : o->max_seqs,

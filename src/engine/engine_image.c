@@ -12,6 +12,8 @@
  * it ended. Its time stands still; height and width go through its rows and columns. Text after
  * the image begins after the larger of both. Images that go on with a video share its beginning,
  * each at a later time, and text begins after the largest of all. A sound goes on as text does.
+ * Parts of a video's sound stand between its images, at their own times from the same beginning.
+ * Text behind such a part that is the video's last begins where the part ends.
  * Sources: modeling_qwen3_vl.py and modeling_qwen3_omni_moe.py of Hugging Face Transformers,
  * get_rope_index.
  */
@@ -101,9 +103,13 @@ static void get_position(const struct engine_seq *s, int at, int32_t out[3])
 	for (int i = 0; i < s->n_images && s->images[i].at <= at; i++) {
 		const struct engine_image *m = &s->images[i];
 		int32_t in = at - m->at;
-		if (m->is_sound)
+		if (m->is_sound && !m->goes_on)
 			continue;
 		begin = m->goes_on ? begin : m->at + shift;
+		if (m->is_sound) {
+			shift = begin + m->time - m->at;
+			continue;
+		}
 		if (in < m->n) {
 			out[0] = begin + m->time;
 			out[1] = begin + in / m->n_cols;

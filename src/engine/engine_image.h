@@ -17,7 +17,8 @@ struct engine_image {
 	 * later ones, and no rows are added after layers. */
 	bool is_sound;
 	/* It shows further frames of the video to which the image before belongs. Rows and columns
-	 * begin where the video's do. Their time is `time` positions after the video's first. */
+	 * begin where the video's do. Their time is `time` positions after the video's first. Of a
+	 * sound: it is part of that video's sound, and its first token is there. */
 	bool goes_on;
 	int32_t time;
 	/* Images with the same hash have the same rows. The prefix cache tells images apart

@@ -26,7 +26,7 @@ struct engine_opts {
 	bool int8_kv;
 	int n_ctx;           /* longest sequence; 0: the model's, or what fits */
 	int max_seqs;        /* in one step; 0: 8 */
-	int max_batch_tok;   /* tokens in one step; 0: 2048 */
+	int max_batch_tok;   /* tokens in one step; 0: 4096 */
 	bool prefix_cache;   /* keep the pages of finished sequences for reuse */
 	/* Recurrent models: checkpoints beside the states of max_seqs sequences (0: twice
 	 * as many as those), and the tokens that lie between them (0: 512, or a quarter of

@@ -4,6 +4,8 @@
  */
 #include "engine/family.h"
 
+#include <math.h>
+
 #include "base/alloc.h"
 #include "engine/rope.h"
 
@@ -39,6 +41,7 @@ struct delta family_delta(const struct graph *g, enum delta_kind kind)
 		.k_dim = c->delta.k_dim, .v_dim = c->delta.v_dim, .conv_width = c->delta.conv_width,
 		.heads_tiled = c->delta.heads_tiled, .has_conv_bias = c->delta.has_conv_bias,
 		.skips_norm = c->delta.skips_norm, .by = c->delta.by,
+		.is_full = c->delta.is_full, .g_min = c->delta.g_min,
 		.gate_eps = is_mamba ? c->delta.gate_eps : c->norm_eps};
 }
 
@@ -73,13 +76,40 @@ struct moe family_experts_and(const struct graph *g, int i, const char *name)
 	return m;
 }
 
+/* min(silu(g), limit) max(min(u, limit), -limit). silu rises above 0, so it is at most `limit`
+ * where g is at most the g for which it is. There g (1 + exp(-g)) is `limit`, and silu is less than
+ * g by at most 0.28. */
+struct activation family_limited(const float *limits, int i)
+{
+	double limit = limits ? (double)limits[i] : 0, low = limit, high = limit + 0.28;
+	if (limit == 0)
+		return (struct activation){.kind = ACT_SILU};
+	for (int n = 0; n < 60; n++) {
+		double mid = (low + high) / 2;
+		*(mid / (1 + exp(-mid)) < limit ? &low : &high) = mid;
+	}
+	return (struct activation){.kind = ACT_CLIPPED, .limit = (float)limit,
+				   .gate_limit = (float)low};
+}
+
+struct moe family_limited_experts(const struct graph *g, int i, const char *name)
+{
+	struct moe m = family_experts_and(g, i, name);
+	m.act = family_limited(g->c->limits.routed, i);
+	m.shared.act = family_limited(g->c->limits.others, i);
+	/* The two run together if they have one activation. */
+	m.shared_is_apart = m.act.limit != m.shared.act.limit;
+	return m;
+}
+
 enum status family_feed(struct graph *g, const struct layer *l, const struct graph_step *s,
 			struct fail *fail)
 {
 	const struct rms_norm_args norm = graph_norm(g, l, NORM_MLP, s->b->n_tok);
-	if (l->experts.n)
-		PART(moe_run, .norm = &norm);
-	else
-		PART(mlp_run, .m = &l->mlp, .norm = &norm);
+	if (!l->experts.n)
+		return mlp_run(g, l, s, &(struct mlp_run){.m = &l->mlp, .norm = &norm}, fail);
+	PART(moe_run, .norm = &norm);
+	if (l->experts.shared_is_apart)
+		PART(mlp_run, .m = &l->experts.shared, .is_shared = true);
 	return OK;
 }

@@ -56,6 +56,10 @@ struct delta family_delta(const struct graph *g, enum delta_kind kind);
 struct moe family_experts(const struct graph *g, int i);
 /* The same with a shared expert below `name`, of the width that the settings say. */
 struct moe family_experts_and(const struct graph *g, int i, const char *name);
+/* SiLU with the limit that layer i has. limits: of each layer, 0: none; or NULL. */
+struct activation family_limited(const float *limits, int i);
+/* family_experts_and, with the limits that the settings have for layer i. */
+struct moe family_limited_experts(const struct graph *g, int i, const char *name);
 
 /* The second half of a layer with one norm: x += the chosen experts by their weights, and the
  * shared one, in proportion to its gate where it has one; or a dense part. */

@@ -765,7 +765,7 @@ static void describe(struct graph *g)
 		struct layer *l = &g->layers[i];
 		memcpy(l->norm_names, g->family->norms, sizeof l->norm_names);
 		g->family->layer(g, i, l);
-		if (l->indexer.n_heads)
+		if (l->indexer.n_heads && !l->indexer.is_pooled)
 			g->block_ratio[0] = l->indexer.ratio;
 		if (l->compressed.n_heads) {
 			g->block_ratio[0] = l->compressed.index_ratio;

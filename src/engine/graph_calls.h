@@ -39,7 +39,31 @@ void graph_enter_attention(struct graph *g, const struct graph_step *s, int32_t 
  * step without adapters it is linear. */
 enum status graph_linear(struct graph *g, const struct layer *l, const struct graph_step *s,
 			 const struct linear_args *a, struct fail *fail) MUST_USE;
-/* Run it, or return from the caller with its failure. */
+/* The same, where `beside` (n_out 0: none) is a linear of the same x that its caller queues later.
+ * What adapters add to its outputs is stored there, and the outputs are then set to add. */
+enum status graph_linear_beside(struct graph *g, const struct layer *l,
+				const struct graph_step *s, const struct linear_args *a,
+				struct linear_args *beside, struct fail *fail) MUST_USE;
+/* What these adapters add behind linear with arguments a. */
+enum status graph_lora_add(struct graph *g, const struct layer *l, const struct graph_step *s,
+			   const struct linear_args *a, struct fail *fail) MUST_USE;
+/* The same behind head_linear: x has n_in elements of each head, and y n_out. Each head has n_out
+ * rows of the target's B; is_transposed: n_in, and is multiplied by (B A)^T. */
+struct graph_lora_heads {
+	const struct weight *target; /* as in graph_lora_targets.h */
+	int32_t n_heads, n_in, n_out;
+	bool is_transposed;
+	const void *x; /* (T, H, x_pitch) act */
+	int32_t x_pitch;
+	void *y;       /* (T, H, y_pitch) act */
+	int32_t y_pitch;
+};
+enum status graph_lora_heads(struct graph *g, const struct layer *l, const struct graph_step *s,
+			     const struct graph_lora_heads *a, struct fail *fail) MUST_USE;
+/* What the adapters of the step's rows add to routed experts of layer l. False: nothing. */
+bool graph_lora_experts(const struct graph *g, const struct layer *l, const struct graph_step *s,
+			struct moe_lora *out);
+/* Run graph_linear, or return from the caller with its failure. */
 #define LINEAR(...) PART_OF(graph_linear, linear_args, __VA_ARGS__)
 
 /* x += W in + bias. With the weights `post` of a norm, that norm of the product is added. */

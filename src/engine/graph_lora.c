@@ -1,25 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/graph_lora.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "engine/graph_calls.h"
+#include "engine/graph_lora_experts.h"
+#include "engine/graph_lora_targets.h"
 #include "model/lora.h"
-
-enum { MAX_TARGETS = 10 }; /* linear layers of a layer that take adapters */
-
-/* A linear layer W (N, K) that takes adapters. */
-struct lora_target {
-	char name[80];
-	const struct weight *w;
-	int32_t n, k;
-	/* The module that has it as its rows from `first` on, of `all`, where adapters are trained
-	 * on a model that has several in one. "": none. */
-	char fused[80];
-	int32_t first, all;
-};
 
 struct lora_slot {
 	const struct weight *w;
@@ -27,85 +17,22 @@ struct lora_slot {
 };
 
 struct graph_lora {
-	struct lora_slot *slots; /* (n_layers, MAX_TARGETS) */
+	struct lora_slot *slots; /* (n_layers, LORA_TARGETS) */
+	struct lora_experts *experts; /* (n_layers) */
 	int32_t rank;            /* the largest */
-	float *low;              /* work of lora_add */
+	float *low, *high;       /* work of lora_add and moe_lora */
 };
 
 /* --- which modules ------------------------------------------------------------------------ */
 
-static struct lora_target *add_attention(const struct graph *g, int i, struct lora_target *t)
-{
-	const struct attention *a = &g->layers[i].attention;
-	int32_t nq = a->n_heads * a->head_dim, nkv = a->n_kv_heads * a->head_dim;
-	int32_t all = nq + 2 * nkv, d = g->dim;
-	static const char fused[] = "self_attn.qkv_proj";
-	bool is_own = a->kv_layer == i;
-	const struct {
-		bool is_here, is_fused;
-		struct lora_target target;
-	} rows[] = {
-		{true, !a->is_gated, {"self_attn.q_proj", &a->q, a->is_gated ? 2 * nq : nq, d, "",
-				      0, all}},
-		{is_own, true, {"self_attn.k_proj", &a->k, nkv, d, "", nq, all}},
-		{is_own && a->has_v, true, {"self_attn.v_proj", &a->v, nkv, d, "", nq + nkv, all}},
-		{true, false, {"self_attn.o_proj", &a->o, d, nq, "", 0, 0}},
-	};
-	for (size_t r = 0; r < ARRAY_LEN(rows) && a->n_heads; r++)
-		if (rows[r].is_here) {
-			*t = rows[r].target;
-			snprintf(t->fused, sizeof t->fused, "%s", rows[r].is_fused ? fused : "");
-			t++;
-		}
-	return t;
-}
-
-static struct lora_target *add_mlp(const struct graph *g, const struct mlp *m,
-				   struct lora_target *t)
-{
-	const struct {
-		const char *part;
-		struct lora_target target;
-	} rows[] = {
-		{"gate", {"", &m->gate, m->dim, g->dim, "", 0, 2 * m->dim}},
-		{"up", {"", &m->up, m->dim, g->dim, "", m->dim, 2 * m->dim}},
-		{"down", {"", &m->down, g->dim, m->dim, "", 0, 0}},
-	};
-	for (size_t r = m->is_ungated; r < ARRAY_LEN(rows) && m->dim; r++) {
-		*t = rows[r].target;
-		snprintf(t->name, sizeof t->name, "%.60s.%s_proj", m->name, rows[r].part);
-		if (t->all && !m->is_ungated)
-			snprintf(t->fused, sizeof t->fused, "%.60s.gate_up_proj", m->name);
-		t++;
-	}
-	return t;
-}
-
-/* The linear layers of layer i that take adapters; how many there are. */
-static int targets_of(const struct graph *g, int i, struct lora_target out[MAX_TARGETS])
-{
-	const struct layer *l = &g->layers[i];
-	struct lora_target *t = add_attention(g, i, out);
-	t = add_mlp(g, &l->mlp, t);
-	if (l->experts.shared_is_apart)
-		t = add_mlp(g, &l->experts.shared, t);
-	return (int)(t - out);
-}
-
-/* The module of the adapter for a target. *first: the row where it begins in the module. NULL: it
- * has none. */
+/* The module of the adapter for a target. *is_whole: it is the one that has t as some of its rows.
+ * NULL: it has none. */
 static const struct lora_module *module_for(const struct lora *l, int i,
-					    const struct lora_target *t, int32_t *n,
-					    int32_t *first)
+					    const struct lora_target *t, bool *is_whole)
 {
-	const struct lora_module *o = lora_find(l, i, t->name);
-	*n = t->n;
-	*first = 0;
-	if (o || !*t->fused)
-		return o;
-	*n = t->all;
-	*first = t->first;
-	return lora_find(l, i, t->fused);
+	const struct lora_module *o = *t->name ? lora_find(l, i, t->name) : NULL;
+	*is_whole = !o && *t->whole;
+	return *is_whole ? lora_find(l, i, t->whole) : o;
 }
 
 static enum status fail_shape(const struct lora *l, const struct lora_module *o, int32_t n,
@@ -121,7 +48,7 @@ static enum status fail_twice(const struct lora *l, int i, const struct lora_tar
 {
 	return fail_at(fail, E_UNSUPPORTED, "lora", "%.120s: %.80s and %.80s are matrices for the "
 		       "same rows: an adapter has one of them", l->path,
-		       lora_find(l, i, t->name)->file_name, lora_find(l, i, t->fused)->file_name);
+		       lora_find(l, i, t->name)->file_name, lora_find(l, i, t->whole)->file_name);
 }
 
 /* Why the model does not take a module. */
@@ -129,15 +56,19 @@ static const char *why_not(const struct graph *g, const struct lora_module *o)
 {
 	if (o->layer >= g->n_layers)
 		return "the model has no such layer: the adapter was made for another base model";
-	if (strstr(o->name, "expert"))
-		return "adapters of experts are not supported";
+	if (o->layer >= 0 && strstr(o->name, "mlp.experts."))
+		return g->layers[o->layer].experts.n
+			       ? "the experts have no such product, or there are fewer: the "
+				 "adapter was made for another base model"
+			       : "the layer has no routed experts: the adapter was made for "
+				 "another base model";
 	if (strstr(o->name, "embed") || strstr(o->name, "lm_head") || strstr(o->name, "output."))
 		return "adapters of the embedding and of the output head are not supported";
 	if (o->layer < 0)
 		return "it is no part of the text model's layers";
-	return "this model has no linear layer of that name that takes adapters (q_proj, k_proj, "
-	       "v_proj and o_proj of attention, gate_proj, up_proj and down_proj of dense "
-	       "feed-forward parts)";
+	return "this model's files have no linear layer of that name that takes adapters "
+	       "(projections of attention and of recurrent layers, gate_proj, up_proj and "
+	       "down_proj of dense feed-forward parts)";
 }
 
 static enum status match_one(const struct graph *g, const struct lora *l, struct fail *fail)
@@ -145,13 +76,13 @@ static enum status match_one(const struct graph *g, const struct lora *l, struct
 	bool *is_taken = xcalloc(l->n_modules + 1, sizeof *is_taken);
 	enum status st = OK;
 	for (int i = 0; i < g->n_layers && st == OK; i++) {
-		struct lora_target t[MAX_TARGETS];
-		int n = targets_of(g, i, t);
+		struct lora_target t[LORA_TARGETS];
+		int n = graph_lora_targets(g, i, t);
 		for (int k = 0; k < n && st == OK; k++) {
-			int32_t rows, first;
-			const struct lora_module *o = module_for(l, i, &t[k], &rows, &first);
-			if (o && *t[k].fused && lora_find(l, i, t[k].name) &&
-			    lora_find(l, i, t[k].fused))
+			bool is_whole;
+			const struct lora_module *o = module_for(l, i, &t[k], &is_whole);
+			int32_t rows = is_whole ? t[k].all : t[k].n;
+			if (o && !is_whole && *t[k].whole && lora_find(l, i, t[k].whole))
 				st = fail_twice(l, i, &t[k], fail);
 			else if (o && (o->n != rows || o->k != t[k].k))
 				st = fail_shape(l, o, rows, t[k].k, fail);
@@ -159,6 +90,8 @@ static enum status match_one(const struct graph *g, const struct lora *l, struct
 				is_taken[o - l->modules] = true;
 		}
 	}
+	for (int i = 0; i < g->n_layers && st == OK; i++)
+		st = graph_lora_experts_match(g, i, l, is_taken, fail);
 	for (size_t i = 0; i < l->n_modules && st == OK; i++)
 		if (!is_taken[i])
 			st = fail_at(fail, E_UNSUPPORTED, "lora", "%.120s: %.80s: %s", l->path,
@@ -182,18 +115,22 @@ static enum lora_type type_of(enum dtype t)
 	return t == DTYPE_F16 ? LORA_F16 : t == DTYPE_BF16 ? LORA_BF16 : LORA_F32;
 }
 
-/* (N, R) to (R, N). A number has 2 or 4 bytes. */
-static void turn(const void *from, size_t n, size_t rank, size_t bytes, void *to)
+/* Of B (N, R) the rows of the target, as (R, n). A number has 2 or 4 bytes. */
+static void turn(const struct lora_module *o, const struct lora_target *t, bool is_whole, void *to)
 {
-	for (size_t i = 0; i < n; i++)
+	size_t n = (size_t)t->n, rank = (size_t)o->rank, bytes = dtype_bytes(o->type);
+	for (size_t i = 0; i < n; i++) {
+		size_t row = is_whole ? (size_t)graph_lora_target_row(t, (int32_t)i) : i;
 		for (size_t r = 0; r < rank; r++)
 			memcpy((char *)to + (r * n + i) * bytes,
-			       (const char *)from + (i * rank + r) * bytes, bytes);
+			       (const char *)o->b + (row * rank + r) * bytes, bytes);
+	}
 }
 
-/* Puts A and B of a module on the device: of B the rows of the target, transposed. */
+/* Puts A and B of a module on the device: of B the rows of the target, transposed. A target that
+ * is transposed multiplies by these first. */
 static enum status put_part(struct graph *g, const struct lora_module *o,
-			    const struct lora_target *t, int32_t first, struct lora_part *out,
+			    const struct lora_target *t, bool is_whole, struct lora_part *out,
 			    struct fail *fail)
 {
 	size_t rank = (size_t)o->rank, n = (size_t)t->n, k = (size_t)t->k;
@@ -204,15 +141,16 @@ static enum status put_part(struct graph *g, const struct lora_module *o,
 	if (st != OK || g->measured)
 		return st;
 	void *turned = xmalloc(n_b);
-	turn((const char *)o->b + (size_t)first * rank * bytes, n, rank, bytes, turned);
+	turn(o, t, is_whole, turned);
 	st = g->b->ops->upload(g->b, a, o->a, n_a);
 	if (st == OK)
 		st = g->b->ops->upload(g->b, b, turned, n_b);
 	if (st == OK) /* an upload may still be reading it */
 		st = g->b->ops->sync(g->b, fail);
 	free(turned);
-	*out = (struct lora_part){a, b, o->rank, o->scale,
-				  (int32_t)type_of(o->type), 0};
+	*out = (struct lora_part){.a = t->is_transposed ? b : a, .b = t->is_transposed ? a : b,
+				  .rank = o->rank, .scale = o->scale,
+				  .type = (int32_t)type_of(o->type)};
 	return st;
 }
 
@@ -225,10 +163,10 @@ static enum status fill_slot(struct graph *g, int i, const struct lora_target *t
 	enum status st = OK;
 	bool is_changed = false;
 	for (size_t k = 0; k < n_loras && st == OK; k++) {
-		int32_t rows, first;
-		const struct lora_module *o = module_for(g->limits.loras[k], i, t, &rows, &first);
+		bool is_whole;
+		const struct lora_module *o = module_for(g->limits.loras[k], i, t, &is_whole);
 		if (o)
-			st = put_part(g, o, t, first, &parts[k], fail);
+			st = put_part(g, o, t, is_whole, &parts[k], fail);
 		is_changed |= o != NULL;
 	}
 	if (st == OK && is_changed)
@@ -243,24 +181,50 @@ static enum status fill_slot(struct graph *g, int i, const struct lora_target *t
 	return st;
 }
 
+/* Parts for the experts of all layers, and the work memory that they need. *lows: vectors of the
+ * largest rank that a token needs. */
+static enum status alloc_experts(struct graph *g, size_t *lows, struct fail *fail)
+{
+	size_t high = 0, t = (size_t)g->limits.max_batch_tok;
+	enum status st = OK;
+	g->lora->experts = xcalloc((size_t)g->n_layers + 1, sizeof *g->lora->experts);
+	for (int i = 0; i < g->n_layers && st == OK; i++) {
+		const struct moe *m = &g->layers[i].experts;
+		size_t u = (size_t)m->n_used;
+		if (!graph_lora_experts_has(g, i))
+			continue;
+		st = graph_lora_experts_fill(g, i, &g->lora->experts[i], fail);
+		*lows = MAX(*lows, 2 * u);
+		high = MAX(high, 2 * t * u * (size_t)m->dim * sizeof(float));
+	}
+	return st == OK && high ? graph_alloc(g, high, &g->lora->high, fail) : st;
+}
+
 enum status graph_lora_alloc(struct graph *g, struct fail *fail)
 {
 	if (!g->limits.n_loras)
 		return OK;
 	struct graph_lora *a = xcalloc(1, sizeof *a);
-	size_t n_slots = (size_t)g->n_layers * MAX_TARGETS;
+	size_t n_slots = (size_t)g->n_layers * LORA_TARGETS;
 	a->slots = xcalloc(n_slots, sizeof *a->slots);
 	g->lora = a;
 	for (int i = 0; i < g->limits.n_loras; i++)
 		a->rank = MAX(a->rank, g->limits.loras[i]->rank);
-	size_t low = (size_t)g->limits.max_batch_tok * LINEAR_MAX_OUT * (size_t)a->rank;
-	enum status st = graph_alloc(g, low * sizeof *a->low, &a->low, fail);
+	size_t n_lows = LINEAR_MAX_OUT;
+	enum status st = OK;
 	for (int i = 0; i < g->n_layers && st == OK; i++) {
-		struct lora_target t[MAX_TARGETS];
-		int n = targets_of(g, i, t);
-		for (int k = 0; k < n && st == OK; k++)
-			st = fill_slot(g, i, &t[k], &a->slots[i * MAX_TARGETS + k], fail);
+		struct lora_target t[LORA_TARGETS];
+		int n = graph_lora_targets(g, i, t);
+		for (int k = 0; k < n && st == OK; k++) {
+			st = fill_slot(g, i, &t[k], &a->slots[i * LORA_TARGETS + k], fail);
+			n_lows = MAX(n_lows, (size_t)t[k].n_heads);
+		}
 	}
+	if (st == OK)
+		st = alloc_experts(g, &n_lows, fail);
+	size_t low = (size_t)g->limits.max_batch_tok * n_lows * (size_t)a->rank;
+	if (st == OK)
+		st = graph_alloc(g, low * sizeof *a->low, &a->low, fail);
 	if (g->measured)
 		graph_lora_free(g);
 	return st;
@@ -268,8 +232,10 @@ enum status graph_lora_alloc(struct graph *g, struct fail *fail)
 
 void graph_lora_free(struct graph *g)
 {
-	if (g->lora)
+	if (g->lora) {
 		free(g->lora->slots);
+		free(g->lora->experts);
+	}
 	free(g->lora);
 	g->lora = NULL;
 }
@@ -281,57 +247,150 @@ static const struct lora_part *parts_of(const struct graph *g, const struct laye
 					const struct weight *w)
 {
 	ptrdiff_t i = l - g->layers;
-	for (int k = 0; i < g->n_layers && k < MAX_TARGETS; k++)
-		if (g->lora->slots[i * MAX_TARGETS + k].w == w)
-			return g->lora->slots[i * MAX_TARGETS + k].part;
+	for (int k = 0; i < g->n_layers && k < LORA_TARGETS; k++)
+		if (g->lora->slots[i * LORA_TARGETS + k].w == w)
+			return g->lora->slots[i * LORA_TARGETS + k].part;
 	return NULL;
+}
+
+static bool has_adapters(const struct graph *g, const struct graph_step *s)
+{
+	return g->lora && s->b->has_lora;
+}
+
+/* What is alike in all lora_adds of the step. */
+static struct lora_add_args begin_add(const struct graph *g, const struct graph_step *s)
+{
+	return (struct lora_add_args){.n_tok = s->b->n_tok, .n_out = 1, .adapter = s->ids.lora,
+				      .scale = s->ids.lora_scale, .rank = g->lora->rank,
+				      .low = g->lora->low};
+}
+
+/* Lists outputs of a for add, LINEAR_MAX_OUT in all. is_new: they are not there yet. True if an
+ * adapter changes one. */
+static bool list_outs(const struct graph *g, const struct layer *l, const struct linear_args *a,
+		      bool is_new, struct lora_add_args *add)
+{
+	bool adds = false;
+	assert(add->n_out + a->n_out <= LINEAR_MAX_OUT);
+	for (int i = 0; i < a->n_out; i++) {
+		const struct linear_out *o = &a->out[i];
+		const struct lora_part *p = parts_of(g, l, o->w);
+		add->out[add->n_out++] = (struct lora_out){.part = p, .y = o->y, .n = o->w->n,
+							   .is_f32 = o->is_f32 || o->adds,
+							   .is_new = is_new};
+		adds |= p != NULL;
+	}
+	return adds;
 }
 
 /* Sets what the adapters of the step add to the outputs of a. False: nothing. */
 static bool find_adds(const struct graph *g, const struct layer *l, const struct graph_step *s,
 		      const struct linear_args *a, struct lora_add_args *out)
 {
-	bool adds = false;
-	if (!g->lora || !s->b->has_lora)
+	if (!has_adapters(g, s))
 		return false;
-	*out = (struct lora_add_args){.n_tok = a->n_tok, .n_in = a->out[0].w->k, .x = a->x,
-				      .n_out = a->n_out, .adapter = s->ids.lora,
-				      .scale = s->ids.lora_scale, .rank = g->lora->rank,
-				      .low = g->lora->low};
-	for (int i = 0; i < a->n_out; i++) {
-		const struct linear_out *o = &a->out[i];
-		const struct lora_part *p = parts_of(g, l, o->w);
-		out->out[i] = (struct lora_out){p, o->y, o->w->n, o->is_f32 || o->adds};
-		adds |= p != NULL;
-	}
-	return adds;
+	*out = begin_add(g, s);
+	out->n_out = 0;
+	out->n_in = a->out[0].w->k;
+	out->x = a->x;
+	return list_outs(g, l, a, false, out);
 }
 
-enum status graph_linear(struct graph *g, const struct layer *l, const struct graph_step *s,
-			 const struct linear_args *a, struct fail *fail)
+/* The same for the outputs of beside, which then add to what add stores. */
+static bool find_beside(const struct graph *g, const struct layer *l, const struct graph_step *s,
+			struct linear_args *beside, struct lora_add_args *add)
+{
+	int n = add->n_out;
+	if (!has_adapters(g, s))
+		return false;
+	if (!list_outs(g, l, beside, true, add)) {
+		add->n_out = n;
+		return false;
+	}
+	for (int i = 0; i < beside->n_out; i++)
+		beside->out[i].adds = true;
+	return true;
+}
+
+enum status graph_lora_add(struct graph *g, const struct layer *l, const struct graph_step *s,
+			   const struct linear_args *a, struct fail *fail)
 {
 	struct lora_add_args add;
+	enum status st = find_adds(g, l, s, a, &add) ? g->b->ops->lora_add(g->b, &add) : OK;
+	return st == OK ? OK : graph_op_failed(g, "lora_add", a->n_tok, st, fail);
+}
+
+enum status graph_lora_heads(struct graph *g, const struct layer *l, const struct graph_step *s,
+			     const struct graph_lora_heads *a, struct fail *fail)
+{
+	const struct lora_part *p = has_adapters(g, s) ? parts_of(g, l, a->target) : NULL;
+	if (!p)
+		return OK;
+	struct lora_add_args add = begin_add(g, s);
+	add.n_in = a->n_in;
+	add.x = a->x;
+	add.heads = (struct lora_heads){.n = a->n_heads, .x_pitch = a->x_pitch,
+					.y_pitch = a->y_pitch,
+					.a_step = a->is_transposed ? a->n_in : 0,
+					.b_step = a->is_transposed ? 0 : a->n_out};
+	add.out[0] = (struct lora_out){.part = p, .y = a->y, .n = a->n_out};
+	enum status st = g->b->ops->lora_add(g->b, &add);
+	return st == OK ? OK : graph_op_failed(g, "lora_add", add.n_tok, st, fail);
+}
+
+bool graph_lora_experts(const struct graph *g, const struct layer *l, const struct graph_step *s,
+			struct moe_lora *out)
+{
+	ptrdiff_t i = l - g->layers;
+	if (!has_adapters(g, s) || i >= g->n_layers || !g->lora->experts[i].part)
+		return false;
+	*out = (struct moe_lora){.part = g->lora->experts[i].part, .adapter = s->ids.lora,
+				 .scale = s->ids.lora_scale, .rank = g->lora->rank,
+				 .low = g->lora->low, .high = g->lora->high};
+	return true;
+}
+
+/* linear, and what the adapters add to its outputs and to those of others that read x. What adds to
+ * the residual stream does so first: then the router may run with the product. */
+static enum status linear_with(struct graph *g, const struct linear_args *a,
+			       const struct lora_add_args *add)
+{
+	bool is_first = a->out[0].adds && !a->norm;
 	struct linear_args bare = *a;
+	enum status st = is_first ? g->b->ops->lora_add(g->b, add) : OK;
+	bare.act = NULL; /* it reads what adapters add to */
+	bare.next = is_first ? a->next : NULL;
+	if (st == OK)
+		st = g->b->ops->linear(g->b, &bare);
+	return st == OK && !is_first ? g->b->ops->lora_add(g->b, add) : st;
+}
+
+enum status graph_linear_beside(struct graph *g, const struct layer *l,
+				const struct graph_step *s, const struct linear_args *a,
+				struct linear_args *beside, struct fail *fail)
+{
+	struct lora_add_args add;
 	int32_t t = a->n_tok;
 	enum status st;
-	if (!find_adds(g, l, s, a, &add)) {
+	bool adds = find_adds(g, l, s, a, &add);
+	adds |= find_beside(g, l, s, beside, &add);
+	if (!adds) {
 		st = g->b->ops->linear(g->b, a);
 		return st == OK ? OK : graph_op_failed(g, "linear", t, st, fail);
 	}
-	/* The adapters read what the norm makes, and the activation reads what they add to. So
-	 * these are operations of their own here, with the same bits (linear.h). */
-	bare.norm = NULL;
-	bare.act = NULL;
-	bare.next = NULL;
-	st = a->norm ? g->b->ops->rms_norm(g->b, a->norm) : OK;
-	if (st == OK)
-		st = g->b->ops->linear(g->b, &bare);
-	if (st == OK)
-		st = g->b->ops->lora_add(g->b, &add);
+	st = linear_with(g, a, &add);
 	if (st != OK)
 		return graph_op_failed(g, "linear with adapters", t, st, fail);
 	if (a->act)
 		RUN(act_mul, .n_tok = t, .dim = a->out[0].w->n, .act = *a->act,
 		    .gate = a->out[0].y, .up = a->out[1].y, .y = a->out[0].y);
 	return OK;
+}
+
+enum status graph_linear(struct graph *g, const struct layer *l, const struct graph_step *s,
+			 const struct linear_args *a, struct fail *fail)
+{
+	struct linear_args none = {0};
+	return graph_linear_beside(g, l, s, a, &none, fail);
 }

@@ -3,8 +3,8 @@
  * LoRA adapters of a graph: which linear layers take them, and their matrices on the device. All
  * of limits.loras are there at once; each row of a step has one of them, or none. Thread: engine.
  *
- * They are for q, k, v and o of attention, and gate, up and down of dense feed-forward parts, which
- * run by graph_linear. An adapter of another module is refused.
+ * They are for what graph_lora_targets lists, which runs by graph_linear, or has graph_lora_add
+ * behind it, and for routed experts. An adapter of another module is refused.
  */
 #pragma once
 #include "engine/graph.h"

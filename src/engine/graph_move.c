@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "engine/graph_calls.h"
 
-enum { MOVE_ARRAYS = COMPRESSED_PAGES }; /* most arrays of a layer */
+enum { MOVE_ARRAYS = COMPRESSED_PAGES + 1 }; /* most arrays of a layer */
 
 /* The arrays of a layer's pages or states, in out. Returns their number, including those that a
  * layer may lack. */
@@ -31,6 +31,7 @@ static int arrays_of(const struct layer *l, bool is_state,
 		out[3] = (struct page_array){(char *)l->v_scales, l->scale_bytes};
 		out[4] = (struct page_array){l->indexer.keys, l->indexer.key_bytes};
 		out[5] = (struct page_array){l->indexer.blocks, l->indexer.block_bytes};
+		out[6] = (struct page_array){l->indexer.gates, l->indexer.key_bytes};
 		return MOVE_ARRAYS;
 	}
 	out[0] = (struct page_array){(char *)l->delta.conv_state, l->delta.conv_bytes};

@@ -14,7 +14,8 @@ enum status mtp_load(struct graph *g, struct fail *fail) MUST_USE;
 enum status mtp_alloc(struct graph *g, struct fail *fail) MUST_USE;
 /* In a step, after its layers: makes keys and values of all its tokens in this layer. */
 enum status mtp_fill(struct graph *g, const struct graph_step *s, struct fail *fail) MUST_USE;
-/* Runs all of it but the head. *out: hidden states of the draft tokens, (T, D) act. */
+/* Runs all of it but the head, or the EAGLE-3 head of limits.target in its place. *out: hidden
+ * states of the draft tokens, (T, D) act. */
 enum status mtp_run(struct graph *g, const struct graph_step *s, void **out,
 		    struct fail *fail) MUST_USE;
 

@@ -36,7 +36,7 @@ static const struct tensor *find_any(struct tower_loader *l, const char *name, i
 	for (int i = 0; i < t->n_dims; i++)
 		have *= t->dim[i];
 	if (have != n)
-		tower_stop(l, E_FORMAT, name, "has another size than config.json says");
+		tower_stop(l, E_FORMAT, name, "has another size than its settings say");
 	else if (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16 &&
 		 !(may_be_blocks && t->dtype == DTYPE_BLOCKS))
 		tower_stop(l, E_UNSUPPORTED, name, may_be_blocks

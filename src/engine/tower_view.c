@@ -17,6 +17,11 @@ struct tower_view *tower_view_new(size_t n)
 	return w;
 }
 
+void tower_view_ref(struct tower_view *w)
+{
+	atomic_fetch_add(&w->refs, 1);
+}
+
 void tower_view_unref(struct tower_view *w)
 {
 	if (w && atomic_fetch_sub(&w->refs, 1) == 1)
@@ -36,7 +41,7 @@ static size_t size_of(void *value)
 static void take_view(void *value, void *ctx)
 {
 	struct tower_view *w = value;
-	atomic_fetch_add(&w->refs, 1);
+	tower_view_ref(w);
 	*(struct tower_view **)ctx = w;
 }
 
@@ -53,6 +58,6 @@ bool tower_view_get(struct lru *l, struct lru_key key, struct tower_view **out)
 
 void tower_view_put(struct lru *l, struct lru_key key, struct tower_view *w)
 {
-	atomic_fetch_add(&w->refs, 1);
+	tower_view_ref(w);
 	lru_put(l, key, w);
 }

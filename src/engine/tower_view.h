@@ -17,6 +17,7 @@ struct tower_view {
 
 /* A view with room for n numbers and one reference, whose image is all zero. NULL: no memory. */
 struct tower_view *tower_view_new(size_t n);
+void tower_view_ref(struct tower_view *w);
 void tower_view_unref(struct tower_view *w); /* NULL is fine */
 
 /* A store of views, of max_bytes at most; 0: none is kept. */

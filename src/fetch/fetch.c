@@ -142,10 +142,16 @@ bool fetch_allows(const struct fetch *f, struct str url)
 
 /* --- getting ------------------------------------------------------------------------ */
 
+const char *fetch_kind_name(enum fetch_kind kind)
+{
+	static const char *const names[FETCH_KINDS] = {"image", "audio", "video"};
+	return names[kind];
+}
+
 enum status fetch_fail_long(const struct fetch *f, enum fetch_kind kind, struct fail *fail)
 {
 	return fail_set(fail, E_INVAL, "is longer than %lld bytes (max_%s_bytes)",
-			(long long)f->max_bytes[kind], kind == FETCH_AUDIO ? "audio" : "image");
+			(long long)f->max_bytes[kind], fetch_kind_name(kind));
 }
 
 int64_t fetch_until(const struct fetch *f)

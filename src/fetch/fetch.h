@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gets files of images and audio that clients name by an address: by HTTP from the hosts that
- * `image_urls` lists, and from the folder `image_dir`. fetch_get waits for the network, so
+ * Gets files of images, audio and video that clients name by an address: by HTTP from the hosts
+ * that `image_urls` lists, and from the folder `image_dir`. fetch_get waits for the network, so
  * it is not for the io thread. Thread: any, once created.
  */
 #pragma once
@@ -9,7 +9,9 @@
 
 struct fetch;
 
-enum fetch_kind { FETCH_IMAGE, FETCH_AUDIO, FETCH_KINDS };
+enum fetch_kind { FETCH_IMAGE, FETCH_AUDIO, FETCH_VIDEO, FETCH_KINDS };
+/* "image", "audio" or "video": as media types begin, and as texts call it. */
+const char *fetch_kind_name(enum fetch_kind kind);
 
 struct fetch_opts {
 	/* The entries of image_urls: beginnings of addresses ("https://host/folder/"),
@@ -39,6 +41,6 @@ struct fetch_ask {
 };
 int64_t fetch_until(const struct fetch *f);
 /* Appends the file to *out. E_INVAL: the text says why not, and continues the words "the
- * image" or "the audio". E_CANCELLED: *is_gone was true. */
+ * image", "the audio" or "the video". E_CANCELLED: *is_gone was true. */
 enum status fetch_get(const struct fetch *f, const struct fetch_ask *ask, struct buf *out,
 		      struct fail *fail) MUST_USE;

@@ -135,16 +135,18 @@ static enum status tell_fault(const struct run *r, const struct fetch_url *u, CU
 
 static enum status check_type(const struct run *r, struct fail *fail)
 {
-	bool is_audio = r->ask->kind == FETCH_AUDIO;
-	const char *const fine[] = {is_audio ? "audio/" : "image/", "application/octet-stream",
-				    "binary/octet-stream", is_audio ? "application/ogg" : NULL};
+	const char *kind = fetch_kind_name(r->ask->kind);
+	const char *const fine[] = {"application/octet-stream", "binary/octet-stream",
+				    r->ask->kind == FETCH_AUDIO ? "application/ogg" : NULL};
 	char *type = NULL;
 	curl_easy_getinfo(r->curl, CURLINFO_CONTENT_TYPE, &type);
 	for (size_t i = 0; type && i < ARRAY_LEN(fine) && fine[i]; i++)
 		if (strncasecmp(type, fine[i], strlen(fine[i])) == 0)
 			return OK;
-	return type ? fail_set(fail, E_INVAL, "is no %s: the server sent %.60s",
-			       is_audio ? "audio" : "image", type) : OK;
+	bool is_kind = type && strncasecmp(type, kind, strlen(kind)) == 0 &&
+		       type[strlen(kind)] == '/';
+	return type && !is_kind ? fail_set(fail, E_INVAL, "is no %s: the server sent %.60s", kind,
+					   type) : OK;
 }
 
 /* Replaces *u by the address to which the answer redirects, if that is allowed. */

@@ -13,12 +13,11 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "api/multipart.h"
 #include "base/work.h"
 #include "http/conn.h"
 
-/* Of the worker threads, so many may wait for the embedding model, or compute images or times of
- * words. The others are left for bodies. */
+/* Of the worker threads, so many may wait for the embedding model, or compute images or sounds.
+ * HTTP_FEW more compute times of words. The others are left for bodies. */
 #define MAX_SLOW (HTTP_WORKERS * 3 / 4)
 
 /* Which model is meant is read on the io thread in bodies of so many bytes: in 1 ms at most. */
@@ -29,17 +28,19 @@
 
 /* --- workers ------------------------------------------------------------------ */
 
+enum load { LOAD_QUICK, LOAD_SLOW, LOAD_FEW };
+
 /* Has a worker thread do the work; then done is called on io. Without http_opts.offload both are
  * called here. */
-static void offload(struct conn *c, void (*work)(void *), void (*done)(void *), bool is_slow)
+static void offload(struct conn *c, void (*work)(void *), void (*done)(void *), enum load load)
 {
 	const struct http_opts *o = &c->http->opts;
-	c->is_slow = is_slow;
-	c->http->n_slow += is_slow;
+	c->is_slow = load == LOAD_SLOW;
+	c->http->n_slow += c->is_slow;
 	c->is_offloaded = true;
 	if (o->offload) {
 		conn_watch(c, true);
-		o->offload(o->offload_ctx, work, done, c);
+		o->offload(o->offload_ctx, work, done, c, load == LOAD_FEW);
 	} else {
 		work(c);
 		done(c);
@@ -152,13 +153,12 @@ static void on_peeked(void *arg)
 	conn_resume(c);
 }
 
-/* Must a long body be read before it is known where it goes? A form's ends are short. */
+/* Must a long body be read before it is known where it goes? */
 static bool needs_long_look(const struct conn *c)
 {
 	const struct http_opts *o = &c->http->opts;
 	bool is_plain = o->n_rows == 1 && row_is_open(&o->rows[0]);
-	return o->offload && !is_plain && c->body.buf.n > MAX_GLANCE &&
-	       !(c->route->flags & ROUTE_FORM);
+	return o->offload && !is_plain && c->body.buf.n > MAX_GLANCE;
 }
 
 void call_start(struct conn *c)
@@ -170,7 +170,7 @@ void call_start(struct conn *c)
 		return;
 	}
 	conn_set_state(c, CONN_PARSING);
-	offload(c, peek, on_peeked, false);
+	offload(c, peek, on_peeked, LOAD_QUICK);
 }
 
 void call_begin(struct conn *c)
@@ -187,7 +187,7 @@ void call_begin(struct conn *c)
 		c->parsed = fail_default(&c->fail, E_QUEUE_FULL);
 		go_on(c);
 	} else {
-		offload(c, conn_call_parse, on_parsed, is_slow);
+		offload(c, conn_call_parse, on_parsed, is_slow ? LOAD_SLOW : LOAD_QUICK);
 	}
 }
 
@@ -205,21 +205,8 @@ void call_refuse(struct conn *c, const struct fail *f)
 	sse_added(c, n);
 }
 
-/* A model that stands deep in a long form was not seen when the row was chosen. */
-static void say_where(struct conn *c)
-{
-	const struct fail why = c->fail;
-	bool is_long = c->body.buf.n > 2 * (size_t)MULTIPART_GLANCE;
-	if (c->parsed == E_MODEL && is_long && (c->route->flags & ROUTE_FORM) &&
-	    c->http->opts.n_rows > 1)
-		fail_at(&c->fail, E_MODEL, "model", "%s. In a form above %d KB that names another "
-			"model, `model` must stand in the first or last %d KB", why.text,
-			2 * MULTIPART_GLANCE >> 10, MULTIPART_GLANCE >> 10);
-}
-
 void call_submit(struct conn *c)
 {
-	say_where(c);
 	body_deinit(&c->body);
 	if (c->parsed != OK) {
 		call_refuse(c, &c->fail);
@@ -376,7 +363,7 @@ void call_drain(struct conn *c)
 	if (!e)
 		return; /* c may be gone */
 	c->last = e;
-	offload(c, conn_call_rest, on_rest, true);
+	offload(c, conn_call_rest, on_rest, LOAD_FEW);
 }
 
 /* --- end ------------------------------------------------------------------------- */

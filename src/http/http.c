@@ -160,18 +160,33 @@ static enum status open_tls(const struct http_opts *o, struct tls_server **out,
 	return tls_server_create(o->tls_cert, o->tls_key, priorities, out, fail);
 }
 
-static enum status open_secrets(struct http *h, struct fail *fail)
+/* Adds a fault to those before: each but the last is in the log, and the first is what the start
+ * ends with. */
+static enum status add_fault(enum status before, enum status st, const struct fail *why,
+			     struct fail *fail)
+{
+	if (st == OK)
+		return before;
+	if (before != OK)
+		log_error("%s", fail->text);
+	*fail = *why;
+	return before != OK ? before : st;
+}
+
+/* Opens the certificate, the keys and the socket, and tells each that cannot be. */
+static enum status open_all(struct http *h, struct fail *fail)
 {
 	const struct http_opts *o = &h->opts;
-	enum status st = open_tls(o, &h->tls, fail);
-	if (st == OK && o->api_key_file) {
-		st = keys_create(o->api_key_file, &h->keys, fail);
-		if (st != OK)
-			fail_within(fail, st, "API keys");
-	}
+	struct fail why;
+	enum status all = add_fault(OK, open_tls(o, &h->tls, &why), &why, fail), st = OK;
+	if (o->api_key_file)
+		st = keys_create(o->api_key_file, &h->keys, &why);
+	all = add_fault(all, st == OK ? OK : fail_within(&why, st, "API keys"), &why, fail);
 	warn_of_public(o->tls_key, "tls_key");
 	warn_of_public(o->api_key_file, "API keys");
-	return st;
+	if (!o->api_key_file && !o->unix_path)
+		access_read_names(h);
+	return add_fault(all, listen_open(o, &h->listen_fd, &h->port, &why), &why, fail);
 }
 
 static enum status http_start(struct http *h, struct fail *fail)
@@ -211,11 +226,7 @@ enum status http_create(const struct http_opts *o, struct http **out,
 	LIST_INIT(&h->conns);
 	enum status status = page_root_init(&h->root, fail);
 	if (status == OK)
-		status = open_secrets(h, fail);
-	if (status == OK && !h->keys && !o->unix_path)
-		access_read_names(h);
-	if (status == OK)
-		status = listen_open(o, &h->listen_fd, &h->port, fail);
+		status = open_all(h, fail);
 	if (status == OK && !o->is_check)
 		status = http_start(h, fail);
 	if (status == OK && !o->is_check)

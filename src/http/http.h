@@ -13,8 +13,8 @@
 struct http;
 
 /* Threads that http_opts.offload should have at most. Most of them wait for an embedding
- * model. */
-enum { HTTP_WORKERS = 64 };
+ * model. HTTP_FEW: for what is left when an answer is written. An aligner takes one at a time. */
+enum { HTTP_WORKERS = 64, HTTP_FEW = 4 };
 
 struct http_opts {
 	uv_loop_t *loop;
@@ -68,9 +68,10 @@ struct http_opts {
 	/* shown in /metrics; the last two also in /health */
 	const char *model_name, *version, *backend, *backend_reason;
 	/* Runs fn(arg) on another thread, then done(arg) on this one: from the loop, never
-	 * inside this call. NULL: all work is done on this thread. */
-	void (*offload)(void *ctx, void (*fn)(void *), void (*done)(void *),
-			void *arg);
+	 * inside this call. is_few: it waits for others of its kind, of which HTTP_FEW should run
+	 * at once. NULL: all work is done on this thread. */
+	void (*offload)(void *ctx, void (*fn)(void *), void (*done)(void *), void *arg,
+			bool is_few);
 	void *offload_ctx;
 };
 

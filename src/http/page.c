@@ -214,6 +214,14 @@ void page_response_cancel(struct conn *c)
 	answer_item(c, api_response_cancel(c->http->opts.memory, page_kept(c), &c->fail), &b);
 }
 
+void page_response_compact(struct conn *c)
+{
+	struct buf b = {0};
+	answer_item(c, fail_set(&c->fail, E_UNSUPPORTED, "histories are not compacted here: ask "
+				"the model for a summary, and begin a new conversation with it"),
+		    &b);
+}
+
 void page_props(struct conn *c)
 {
 	struct buf b = {0};

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "api/batches.h"
 #include "batch/batch_store.h"
 #include "http/conn.h"
 

@@ -2,6 +2,7 @@
 #include "http/row.h"
 
 #include <math.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/hex.h"
@@ -61,6 +62,13 @@ static enum row_state state_of_embedders(const struct http_opts *o)
 	return ROW_FAILED;
 }
 
+/* When it goes to sleep if no further request comes, in seconds since 1970; 0: it stays. */
+static int64_t end_of(struct http *h, const struct model_row *r)
+{
+	int64_t idle_us = r->n_calls > 0 ? 0 : server_now(h) - r->used_us;
+	return r->sleep_us > 0 ? (int64_t)time(NULL) + (r->sleep_us - idle_us) / 1000000 : 0;
+}
+
 struct api_row *row_list(struct http *h, int *out_n)
 {
 	const struct http_opts *o = &h->opts;
@@ -73,7 +81,7 @@ struct api_row *row_list(struct http *h, int *out_n)
 					  .n_aliases = r->n_aliases, .api = r->api,
 					  .state = row_state_name(r->state),
 					  .is_loaded = r->state == ROW_LOADED,
-					  .load_s = r->load_s,
+					  .load_s = r->load_s, .ends_s = end_of(h, r),
 					  .why = r->state == ROW_FAILED ? r->why.text : NULL};
 		shows_embedders |= r->state == ROW_LOADED && !r->is_listener;
 	}

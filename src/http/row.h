@@ -36,6 +36,7 @@ struct model_row {
 	struct health *health; /* gets the heartbeat of its engine */
 	struct fail why;      /* of its last load, which failed; code OK: it did not */
 	double load_s;        /* seconds that its last load took; 0: it was not loaded yet */
+	int64_t sleep_us;     /* without requests for so long it leaves memory; 0: it stays */
 	int64_t ready_us;     /* while somebody waits: when it is likely to be LOADED */
 	/* http's: the owner reads the first two */
 	int n_calls;          /* requests that use api or sched: it must stay */

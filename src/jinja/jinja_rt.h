@@ -186,8 +186,6 @@ bool jloop_next(struct jrt *rt, struct jloop *loop);
 extern const struct jbuiltin jloop_methods[];
 
 /* jinja_stmt.c */
-enum jflow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE, FLOW_FAIL };
-enum jflow jstmt_run(struct jrt *rt, struct jframe *f, const struct stmt *s);
 struct jinja_value *jstmt_call_macro(struct jrt *rt, struct jinja_value *macro,
 				     const struct jargs *args);
 /* True if the `if` of a `for` accepts this item; false also if it failed. */

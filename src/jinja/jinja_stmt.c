@@ -20,11 +20,15 @@
 
 #define UNITS_A_STEP 8 /* of base/work.h */
 
+enum jflow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE, FLOW_FAIL };
+
+static enum jflow run_one(struct jrt *rt, struct jframe *f, const struct stmt *s);
+
 static enum jflow run_block(struct jrt *rt, struct jframe *f, const struct jblock *b)
 {
 	enum jflow flow = FLOW_NEXT;
 	for (int i = 0; i < b->n && flow == FLOW_NEXT; i++)
-		flow = jstmt_run(rt, f, b->p[i]);
+		flow = run_one(rt, f, b->p[i]);
 	return flow;
 }
 
@@ -312,7 +316,7 @@ static enum jflow run_kind(struct jrt *rt, struct jframe *f, const struct stmt *
 	return FLOW_FAIL;
 }
 
-enum jflow jstmt_run(struct jrt *rt, struct jframe *f, const struct stmt *s)
+static enum jflow run_one(struct jrt *rt, struct jframe *f, const struct stmt *s)
 {
 	if (!jrt_enter(rt, s->line))
 		return FLOW_FAIL;

@@ -13,6 +13,7 @@
 #include "ctl/command.h"
 #include "ctl/input.h"
 #include "ctl/session.h"
+#include "engine/engine_draft.h"
 #include "lab/launch_cost.h"
 #include "lab/null_hip.h"
 #include "lab/predict_tower.h"
@@ -23,8 +24,8 @@ enum { MAX_PROMPTS = 16, PREFILL_FROM = HIP_FEW_TOK + 1 /* tokens of a step */,
 struct kernels_predict_args {
 	struct session_opts session;
 	const char *chip, *code, *objdump, *prompts, *widths;
-	int64_t depth, behind, image, audio;
-	bool json, launches;
+	int64_t depth, behind, chunk, image, audio;
+	bool json, launches, mtp;
 };
 
 /* A launch already estimated: launches with the same kernel, grid and arguments, except
@@ -312,11 +313,28 @@ static bool verify(struct session *s, struct engine_seq *seq, const int32_t *ids
 	return false;
 }
 
+/* The MTP layer's draft of one token, behind a step with the logits of its last token. */
+static bool draft(struct session *s, struct engine_seq *seq, int32_t token)
+{
+	struct fail fail = {0};
+	int32_t id;
+	struct engine_draft g = {.seq = seq, .token = token, .n = 1, .out = &id};
+	enum status st = engine_seq_reserve_draft(s->engine, seq, 1);
+	if (st == OK)
+		st = engine_draft(s->engine, &g, 1, &fail);
+	if (st == OK)
+		return true;
+	fail_default(&fail, st);
+	options_failure("--mtp: a draft token: %s", fail.text);
+	return false;
+}
+
 static bool run_prompt(struct prediction *p, struct session *s,
 		       const struct predict_prompt *pp)
 {
 	char name[64];
-	int n_all = pp->n_before + pp->n + 1 + pp->n_draft;
+	bool drafts = pp->is_decode && !pp->n_draft && p->args->mtp;
+	int n_all = pp->n_before + pp->n + 1 + pp->n_draft + drafts;
 	int32_t *ids = xcalloc((size_t)n_all, sizeof *ids);
 	input_random_ids(1, s->model->config.n_vocab, ids, n_all);
 	struct engine_seq *seq = session_start(s, n_all);
@@ -330,6 +348,12 @@ static bool run_prompt(struct prediction *p, struct session *s,
 		good = verify(s, seq, ids + pp->n, pp->n_draft);
 	}
 	finish_step(p);
+	if (drafts && good) {
+		snprintf(name, sizeof name, "a draft token behind %d tokens", pp->n + 1);
+		begin_step(p, name, false);
+		good = draft(s, seq, ids[n_all - 1]);
+		finish_step(p);
+	}
 	if (seq)
 		engine_seq_destroy(s->engine, seq);
 	free(ids);
@@ -385,7 +409,11 @@ static bool open_session(const struct kernels_predict_args *a, const struct hip_
 		return false;
 	bo.kernel_dir = a->session.hip_kernels;
 	struct engine_opts eo = {.n_ctx = MIN(n_tok, s->model->config.max_ctx),
-				 .max_seqs = 1};
+				 .max_seqs = 1, .max_batch_tok = (int)a->chunk, .mtp = a->mtp};
+	if (a->mtp && s->model->config.mtp == MTP_NONE) {
+		options_failure("--mtp: %s has no MTP layer that halod runs", a->session.dir);
+		return false;
+	}
 	if (!session_is_int8("lm-head", a->session.lm_head, "native", &bo.int8_head) ||
 	    !session_is_int8("kv-type", a->session.kv_type, "auto", &eo.int8_kv))
 		return false;
@@ -403,7 +431,7 @@ static bool predict(const struct kernels_predict_args *a, struct prediction *p,
 {
 	struct session s = {0};
 	struct predict_prompt decode = {.n = (int)a->depth, .is_decode = true};
-	int longest = (int)a->depth + (n_widths ? DRAFTED : 0);
+	int longest = (int)a->depth + (n_widths ? DRAFTED : 0) + a->mtp;
 	for (int i = 0; i < n_prompts; i++)
 		longest = MAX(longest, (int)a->behind + prompts[i]);
 	const struct hip_api *api = null_hip_open(p->model.chip, p->model.code);
@@ -469,7 +497,8 @@ static int predict_model(const struct option_set *set, const struct kernels_pred
 int cmd_kernels_predict(int argc, char **argv)
 {
 	struct kernels_predict_args a = {.session = SESSION_DEFAULTS, .chip = "gfx1151",
-					 .prompts = "128,4096", .widths = "", .depth = 128};
+					 .prompts = "128,4096", .widths = "", .depth = 128,
+					 .chunk = 2048};
 	const struct option_row rows[] = {
 		MODEL_OPTION(a.session.dir),
 		{"chip", 0, OPTION_TEXT, &a.chip, 0, 0, "NAME", "gfx1151 or gfx1100 (gfx1151)"},
@@ -481,6 +510,10 @@ int cmd_kernels_predict(int argc, char **argv)
 		 "also decode steps of N tokens of one sequence, all but one of them draft tokens"},
 		{"behind", 'b', OPTION_INT, &a.behind, 0, 1 << 20, "N",
 		 "tokens in the cache before each prompt (0)"},
+		{"chunk", 0, OPTION_INT, &a.chunk, 1, 1 << 16, "N",
+		 "tokens of a prompt in one step, as max_batch_tokens (2048)"},
+		{"mtp", 0, OPTION_FLAG, &a.mtp, 0, 0, NULL,
+		 "with the MTP layer's part of each step, and its draft of a token"},
 		{"image", 'i', OPTION_INT, &a.image, 1, 1 << 14, "N",
 		 "not the text: an image of N x N pixels in the model's vision tower"},
 		{"audio", 'a', OPTION_INT, &a.audio, 1, 1 << 12, "S",

@@ -16,7 +16,7 @@ static const struct command commands[] = {
 
 int main(int argc, char **argv)
 {
-	const struct command_table table = {"haloctl kernels", commands,
-					    ARRAY_LEN(commands)};
+	const struct command_table table = {
+		.program = "haloctl kernels", .rows = commands, .n_rows = ARRAY_LEN(commands)};
 	return command_run(&table, argc, argv);
 }

@@ -35,6 +35,7 @@
 #include "kernels/linear/linear_int4.h"
 #include "kernels/linear/linear_rows.h"
 #include "kernels/linear/linear_tile.h"
+#include "kernels/moe/moe_lora_launch.h"
 #include "kernels/moe/moe_tile.h"
 #include "lab/expert_routing.h"
 
@@ -187,6 +188,20 @@ static void correct_moe_few(const struct cost_model *m, const struct hip_launch_
 	c->share = groups * numbers / fmax(1, c->count.stream_bytes);
 }
 
+/* Each pair reads its matrices from DRAM once. Workgroups that share them are not all walked. */
+static void correct_moe_lora(const struct cost_model *m, const struct hip_launch_info *l,
+			     struct launch_cost *c)
+{
+	struct moe_lora_launch a;
+	struct lora_part p;
+	memcpy(&a, l->args[0].p, sizeof a);
+	if (!m->read(m->ctx, (uint64_t)(uintptr_t)(a.part + a.first), sizeof p, &p))
+		return;
+	double numbers = (double)p.rank * (a.n_in + (a.first == MOE_DOWN ? a.dim : a.ffn));
+	c->dram_bytes = (double)a.n_tok * a.n_used * a.n_parts * numbers *
+			(p.type == LORA_F32 ? 4 : 2);
+}
+
 /* --- tiles ------------------------------------------------------------------------- */
 
 /* An expert's last block leaves out the products of tiles of 16 rows without a pair, and
@@ -257,6 +272,29 @@ static bool read_routed(void *ctx, uint64_t at, size_t n, void *out)
 	return true;
 }
 
+/* What a router leaves for a kernel of adapters: a token's experts, as far apart as can be. */
+struct chosen {
+	const struct cost_model *m;
+	struct moe_lora_launch a;
+};
+
+/* A walk_read; ctx: struct chosen. */
+static bool read_chosen(void *ctx, uint64_t at, size_t n, void *out)
+{
+	const struct chosen *c = ctx;
+	uint64_t id = (uint64_t)(uintptr_t)c->a.id, used = (uint64_t)c->a.n_used;
+	uint64_t n_pairs = (uint64_t)c->a.n_tok * used, n_experts = (uint64_t)c->a.n_experts;
+	if (at < id || at + n > id + n_pairs * 4)
+		return c->m->read(c->m->ctx, at, n, out);
+	for (size_t i = 0; i < n / 4; i++) {
+		uint64_t pair = (at - id) / 4 + i;
+		int32_t v = (int32_t)((pair % used * (n_experts / used) + pair / used) %
+				      n_experts);
+		memcpy((char *)out + i * 4, &v, 4);
+	}
+	return true;
+}
+
 static void correct_linear_tile(const struct cost_model *m, const struct hip_launch_info *l,
 				struct launch_cost *c)
 {
@@ -274,8 +312,50 @@ static void correct_linear_tile(const struct cost_model *m, const struct hip_lau
 static int32_t sequences_of(const struct hip_launch_info *l, const struct attention_launch *a)
 {
 	enum hip_kernel_kind kind = l->kernel->kind;
+	int32_t groups = a->n_kv_heads * ATTENTION_SUBS(a->n_heads / a->n_kv_heads);
 	return kind == KERNEL_ATTENTION_TILE_SPLIT ? a->n_seq
+	       : kind == KERNEL_ATTENTION_PREFILL || kind == KERNEL_ATTENTION_SINGLE
+		       ? l->grid.y / groups
 	       : kind == KERNEL_ATTENTION_FUSED ? l->grid.y / ATTENTION_SEGMENTS : l->grid.y;
+}
+
+/* Positions in the pages that any of the launch's sequences sees, each page once; below 0: the page
+ * tables are not known. last: of each sequence; below 0: it sees nothing. */
+static double positions_of(const struct cost_model *m, const struct attention_launch *a,
+			   int32_t n_seq, const int32_t *last)
+{
+	size_t most = 0, n = 0;
+	bool *is_seen = NULL, is_known = true;
+	int32_t *row = xcalloc((size_t)a->max_pages_per_seq + 1, sizeof *row);
+	for (int32_t b = 0; b < n_seq && is_known; b++) {
+		size_t n_pages = last[b] < 0 ? 0 : (size_t)(last[b] / a->page_size + 1);
+		const int32_t *at = a->page_table + (int64_t)(a->first_seq + b) *
+						    a->max_pages_per_seq;
+		is_known = (int64_t)n_pages <= a->max_pages_per_seq &&
+			   m->read(m->ctx, (uint64_t)(uintptr_t)at, n_pages * sizeof *row, row);
+		for (size_t i = 0; i < n_pages && is_known; i++) {
+			size_t page = (size_t)row[i];
+			if (page >= most) {
+				is_seen = xrealloc(is_seen, 2 * page + 1);
+				memset(is_seen + most, 0, 2 * page + 1 - most);
+				most = 2 * page + 1;
+			}
+			n += !is_seen[page];
+			is_seen[page] = true;
+		}
+	}
+	free(row);
+	free(is_seen);
+	return is_known ? (double)n * a->page_size : -1;
+}
+
+/* Of `all` bytes that sequences read, what DRAM supplies where they are `once` bytes in several
+ * readings. What MALL has room for is read again from there, as if each reading were drawn anew
+ * [estimate]. */
+static double from_dram(const struct cost_model *m, double all, double once)
+{
+	double kept = fmin(1, m->more->mall_bytes / once);
+	return once < all && once > 0 ? once + (all - once) * (1 - kept) : all;
 }
 
 /* Workgroups share keys and values, or find them by a page, so the lines of a few say little about
@@ -290,22 +370,30 @@ static void correct_attention(const struct cost_model *m, const struct hip_launc
 					      l->kernel->kind == KERNEL_ATTENTION_FUSED;
 	double query = 2.0 * a.head_dim, key = in_bytes ? a.head_dim + 2.0 : query;
 	double value = a.v == a.k ? 0 : in_bytes ? a.v_dim + 2.0 : 2.0 * a.v_dim, bytes = 0;
-	int32_t end = a.first_seq + sequences_of(l, &a);
+	double queries = 0, position = a.n_kv_heads * (key + value);
+	int32_t n_seq = sequences_of(l, &a), end = a.first_seq + n_seq;
+	int32_t *seen = xcalloc((size_t)n_seq + 1, sizeof *seen);
 	for (int32_t b = a.first_seq; b < end; b++) {
+		seen[b - a.first_seq] = -1;
 		if (!m->read(m->ctx, (uint64_t)(uintptr_t)(a.first_tok + b), sizeof tok, tok) ||
 		    !m->read(m->ctx, (uint64_t)(uintptr_t)(a.position + tok[0]), sizeof first,
 			     &first) ||
 		    !m->read(m->ctx, (uint64_t)(uintptr_t)(a.position + tok[1] - 1),
-			     sizeof last, &last))
+			     sizeof last, &last)) {
+			free(seen);
 			return;
+		}
 		if (is_split && tok[1] - tok[0] != 1)
 			continue; /* this sequence is another kernel's */
 		int32_t from = a.window < 0 ? first & a.window
 			       : a.window ? MAX(0, first - a.window + 1) : 0;
-		bytes += (last + 1.0 - from) * a.n_kv_heads * (key + value) +
-			 (double)(tok[1] - tok[0]) * a.n_heads * query;
+		seen[b - a.first_seq] = last;
+		bytes += (last + 1.0 - from) * position;
+		queries += (double)(tok[1] - tok[0]) * a.n_heads * query;
 	}
-	c->dram_bytes = bytes;
+	double once = n_seq > 1 ? positions_of(m, &a, n_seq, seen) * position : -1;
+	c->dram_bytes = queries + (once >= 0 ? from_dram(m, bytes, once) : bytes);
+	free(seen);
 }
 
 /* By kind of kernel, what the walk cannot know: sets dram_bytes, and the share of workgroups that
@@ -320,9 +408,11 @@ static void (*const corrections[KERNEL_KINDS])(const struct cost_model *m,
 	[KERNEL_MOE_FEW] = correct_moe_few,
 	[KERNEL_MOE_GROUP] = correct_moe_few,
 	[KERNEL_MOE_TILE] = correct_moe_tile,
+	[KERNEL_MOE_LORA] = correct_moe_lora,
 	[KERNEL_ATTENTION_PREFILL] = correct_attention,
 	[KERNEL_ATTENTION_SPLIT] = correct_attention,
 	[KERNEL_ATTENTION_FUSED] = correct_attention,
+	[KERNEL_ATTENTION_SINGLE] = correct_attention,
 	[KERNEL_ATTENTION_TILE_SPLIT] = correct_attention,
 };
 
@@ -354,20 +444,30 @@ static double issue_cycles(const struct chip *chip, const struct walk_count *n)
 	return fmax(vector, scalar);
 }
 
+/* Rows of the grid that may read one line. Those of SINGLE are of one group of heads each. */
+static int32_t line_rows(const struct hip_launch_info *l)
+{
+	struct attention_launch a;
+	if (l->kernel->kind != KERNEL_ATTENTION_SINGLE)
+		return l->grid.y;
+	memcpy(&a, l->args[0].p, sizeof a);
+	return sequences_of(l, &a);
+}
+
 /* Bytes that L2 misses. Workgroups in one row of the grid run at about the same time and
  * share lines. Workgroups of other rows share lines only if all of them fit in L2. In a
- * grid of one row nothing is shared, which is the worst case. */
+ * grid of one row nothing is shared, which is the worst case: each workgroup misses each of its
+ * lines. */
 static double behind_l2(const struct cost_model *m, const struct hip_launch_info *l,
 			const struct launch_cost *c)
 {
 	const struct walk_count *n = &c->count;
 	if (c->dram_bytes <= m->more->l2_bytes)
 		return c->dram_bytes;
-	if (l->grid.y == 1)
-		return n->stream_bytes + LINE * n->group_lines;
 	bool fits = n->far_lines * LINE <= m->more->l2_bytes / 2;
-	return n->stream_bytes + LINE * (n->kept_lines +
-					 (fits ? 0 : n->far_lines * (l->grid.y - 1)));
+	double lines = n->kept_lines + (fits ? 0 : n->far_lines * (line_rows(l) - 1));
+	return n->stream_bytes + LINE * (l->grid.y == 1 ? n->group_lines
+							: fmin(lines, n->group_lines));
 }
 
 /* How many waves finish in a microsecond, if n are in flight and each needs us[k] of resource k
@@ -487,6 +587,12 @@ enum status launch_cost(const struct cost_model *m, const struct hip_launch_info
 		memcpy(&routed.a, l->args[0].p, sizeof routed.a);
 		w.read = read_routed;
 		w.ctx = &routed;
+	}
+	struct chosen chosen = {.m = m};
+	if (l->kernel->kind == KERNEL_MOE_LORA) {
+		memcpy(&chosen.a, l->args[0].p, sizeof chosen.a);
+		w.read = read_chosen;
+		w.ctx = &chosen;
 	}
 	*out = (struct launch_cost){
 		.waves = chip_waves(m->chip, k, l->grid.n_threads, l->grid.lds_bytes)};

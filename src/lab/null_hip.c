@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/alloc.h"
+#include "kernels/attention/index_launch.h"
 
 struct null_range {
 	uint64_t at;
@@ -88,18 +89,47 @@ bool null_hip_read(void *ctx, uint64_t at, size_t n, void *out)
 	return true;
 }
 
-void null_hip_after(const struct hip_launch_info *l)
+static void copy_words(const struct hip_launch_info *l)
 {
 	int32_t n;
 	const void *from;
 	void *to;
-	if (strcmp(l->kernel->name, "copy_words_kernel") != 0 || l->n_args != 3)
-		return;
 	memcpy(&n, l->args[0].p, sizeof n);
 	memcpy(&from, l->args[1].p, sizeof from);
 	memcpy(&to, l->args[2].p, sizeof to);
 	memcpy(to, from, (size_t)n * 4);
 	learn(to, (size_t)n * 4);
+}
+
+/* As kernels/ops/index.h, if the blocks with the best scores are equally far apart. */
+static void choose_evenly(const struct hip_launch_info *l)
+{
+	struct index_choose_launch a;
+	memcpy(&a, l->args[0].p, sizeof a);
+	size_t n_tok = (size_t)l->grid.x, width = (size_t)a.top + 1;
+	int32_t each = a.page_size / a.ratio, known;
+	if (!null_hip_read(NULL, (uint64_t)(uintptr_t)(a.position + n_tok - 1), 4, &known))
+		return;
+	for (size_t t = 0; t < n_tok; t++) {
+		const int32_t *pages = a.page_table + a.seq_of[t] * a.max_pages_per_seq;
+		int32_t n = (a.position[t] + 1) / a.ratio, k = MIN(n, a.top);
+		int32_t rest = (a.position[t] + 1) % a.ratio;
+		for (int32_t i = 0; i < k + (rest > 0); i++) {
+			int32_t b = i < k ? (int32_t)((int64_t)i * n / k) : n;
+			a.table[t * width + (size_t)i] = pages[b / each] * each + b % each;
+		}
+		a.last[t] = k * a.ratio + rest - 1;
+	}
+	learn(a.table, n_tok * width * sizeof *a.table);
+	learn(a.last, n_tok * sizeof *a.last);
+}
+
+void null_hip_after(const struct hip_launch_info *l)
+{
+	if (strcmp(l->kernel->name, "copy_words_kernel") == 0 && l->n_args == 3)
+		copy_words(l);
+	else if (strcmp(l->kernel->name, "index_choose_kernel") == 0)
+		choose_evenly(l);
 }
 
 /* --- memory ----------------------------------------------------------------------- */

@@ -20,8 +20,9 @@ enum { NULL_HIP_KEPT = 1 << 18 };
 const struct hip_api *null_hip_open(const struct chip *chip, const struct codeobject *code);
 void null_hip_close(void);
 
-/* Read device memory, as walk_read (walk.h). Memory is known if the host wrote it, or if
- * copy_words_kernel copied it from known memory. */
+/* Read device memory, as walk_read (walk.h). Memory is known if the host wrote it, if
+ * copy_words_kernel copied it from known memory, or if index_choose_kernel chose it. */
 bool null_hip_read(void *ctx, uint64_t at, size_t n, void *out);
-/* Call after each launch: does the copies of copy_words_kernel. */
+/* Call after each launch: does the copies of copy_words_kernel, and what index_choose_kernel would
+ * choose if the best blocks were equally far apart. */
 void null_hip_after(const struct hip_launch_info *l);

@@ -61,12 +61,15 @@ static enum status open_sound(struct predict_tower *p, const struct model *m, st
 {
 	const struct sound_config *c = &p->hears;
 	bool has_tower = false;
-	enum status st = sound_config_read(m, &p->hears, &has_tower, fail);
+	enum status st = sound_config_read(m, NULL, &p->hears, &has_tower, fail);
 	if (st == OK && !has_tower)
 		st = fail_set(fail, E_UNSUPPORTED, "the model's folder has no audio tower");
 	if (st != OK)
 		return st;
-	int32_t n = seconds * (AUDIO_RATE / MEL_HOP), n_tok = sound_config_tokens(c, n);
+	int32_t n = seconds * (AUDIO_RATE / MEL_HOP);
+	if (c->format.each)
+		n = ROUND_UP(n, c->format.each / MEL_HOP);
+	int32_t n_tok = sound_config_tokens(c, n);
 	p->mel = xcalloc((size_t)c->format.n_mels * (size_t)n, sizeof *p->mel);
 	p->rows = xcalloc((size_t)n_tok * (size_t)c->out_width, sizeof *p->rows);
 	p->clip = (struct sound_piece){p->mel, n, 0};

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "lab/record.h"
 
 enum { MAX_ARGS = 64 };
@@ -119,8 +120,8 @@ static void free_buffers(struct kernel_replay *r)
 static bool from_hex(const char *text, unsigned char *out, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		unsigned v;
-		if (sscanf(text + 2 * i, "%2x", &v) != 1)
+		int v = hex_pair(text + 2 * i);
+		if (v < 0)
 			return false;
 		out[i] = (unsigned char)v;
 	}

@@ -25,6 +25,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "model/gguf_beside.h"
 #include "model/model.h"
 
 /* --- the file ----------------------------------------------------------------- */
@@ -37,9 +38,8 @@ static bool is_part_but_first(const char *name)
 
 bool gguf_model_is_first(const char *file)
 {
-	/* Vision or audio encoders ("mmproj") may lie beside the model. */
 	return str_ends(str_of(file), STR(".gguf")) && !is_part_but_first(file) &&
-	       !strstr(file, "mmproj");
+	       !gguf_beside_is_tower(file) && !gguf_beside_is_mtp(file);
 }
 
 static bool has_file(const char *dir, const char *name)
@@ -105,6 +105,13 @@ bool gguf_model_is_paired(const struct gguf *g)
 	return arch && arch->in_gguf & GGUF_PAIRED;
 }
 
+bool gguf_model_is_tiled(const struct gguf *g)
+{
+	struct str name;
+	const struct model_arch *arch = gguf_model_arch(g, &name);
+	return arch && arch->in_gguf & GGUF_HEADS_TILED;
+}
+
 /* True if some layer has the tensor `part`. */
 static bool has_in_layers(const struct tensors *ts, const struct model_config *c, const char *part)
 {
@@ -119,8 +126,6 @@ static bool has_in_layers(const struct tensors *ts, const struct model_config *c
 
 void gguf_model_fix_config(const struct tensors *ts, struct model_config *c)
 {
-	struct str name;
-	const struct model_arch *arch = gguf_model_arch(tensors_gguf(ts), &name);
 	/* Only the tensors show whether there are biases. */
 	c->qkv_bias |= has_in_layers(ts, c, "self_attn.q_proj.bias") ||
 		       has_in_layers(ts, c, "self_attn.k_proj.bias") ||
@@ -131,7 +136,7 @@ void gguf_model_fix_config(const struct tensors *ts, struct model_config *c)
 		      has_in_layers(ts, c, "mlp.down_proj.bias");
 	c->body = "model.";
 	c->norm_plus_one = false; /* norms are stored with the 1 already added */
-	c->delta.heads_tiled = arch->in_gguf & GGUF_HEADS_TILED;
+	c->delta.heads_tiled = gguf_model_is_tiled(tensors_gguf(ts));
 }
 
 /* --- keys -------------------------------------------------------------------------- */
@@ -429,12 +434,22 @@ static enum status read_mla(struct gguf_model_reader *r)
 	return OK;
 }
 
+int64_t gguf_model_layers(const struct gguf_model_reader *r)
+{
+	char name[96];
+	int64_t n = 0;
+	const struct gguf_value *v = gguf_model_key(r, "nextn_predict_layers", name);
+	bool is_number = v && !v->is_array && gguf_integer(v, 0, &n) && n > 0;
+	return gguf_model_known(r, "num_hidden_layers") - (is_number ? n : 0);
+}
+
 enum status gguf_model_read_types(struct gguf_model_reader *r, const char *others)
 {
 	char name[96];
 	const struct gguf_value *v = gguf_model_key(r, "attention.head_count_kv", name);
-	int64_t layers = gguf_model_known(r, "num_hidden_layers"), n, heads = 0;
-	if (!v || !v->is_array || layers < 1 || v->n != (uint64_t)layers)
+	int64_t layers = gguf_model_layers(r), n, heads = 0;
+	if (!v || !v->is_array || layers < 1 ||
+	    v->n != (uint64_t)gguf_model_known(r, "num_hidden_layers"))
 		return fail_at(r->fail, E_FORMAT, name, "%s: %s is no list of a number a layer",
 			       r->path, name);
 	json_t *types = json_array();

@@ -14,7 +14,8 @@
  * without safetensors (of a split file, its first part). *out is malloc'ed, or NULL if
  * there is none. E_FORMAT if a folder has several models; the message names two. */
 enum status gguf_model_find(const char *path, char **out, struct fail *fail) MUST_USE;
-/* May a file of this name be a model, or the first part of one? Not a tower ("mmproj"). */
+/* May a file of this name be a model, or the first part of one? Not a tower ("mmproj"), nor an
+ * MTP layer alone ("mtp-"). */
 bool gguf_model_is_first(const char *file);
 /* Translate a tensor's name: blk.3.attn_q.weight becomes
  * model.layers.3.self_attn.q_proj.weight. NULL: the tensor is not needed. */
@@ -27,6 +28,7 @@ enum status gguf_model_config(const struct tensors *ts, json_t **out_config,
  * halves of each head, which rope rotates together. Hugging Face stores one half after
  * the other. */
 bool gguf_model_is_paired(const struct gguf *g);
+bool gguf_model_is_tiled(const struct gguf *g); /* heads of delta nets are: heads_tiled */
 /* Adjust c where values of GGUF's tensors differ from Hugging Face's. */
 void gguf_model_fix_config(const struct tensors *ts, struct model_config *c);
 /* Load vocabulary, merges, pre-tokenizer, added tokens and chat template. */

@@ -29,6 +29,8 @@ enum status gguf_model_refuse(const struct gguf_model_reader *r, const char *key
 			      const struct gguf_value *v);
 /* An integer that the config under construction has already; 0: it is missing. */
 int64_t gguf_model_known(const struct gguf_model_reader *r, const char *hf);
+/* Layers of the model itself: the file counts MTP layers, too. read_family checks the number. */
+int64_t gguf_model_layers(const struct gguf_model_reader *r);
 
 /* Sets layer_types: layers with key heads are attention layers, the others have the type
  * `others`. */

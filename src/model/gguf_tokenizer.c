@@ -11,6 +11,7 @@
 #include "model/gguf_model.h"
 #include "model/gguf_pretok.h"
 #include "model/model_templates.h"
+#include "model/tokenizer_tekken.h"
 #include "tokenizer/normalize.h"
 
 #define KEY(name) "tokenizer.ggml." name
@@ -304,7 +305,9 @@ static enum status read_files(struct gguf_tokenizer_reader *r, struct tokenizer_
 	if (st != OK)
 		return fail_at(r->fail, st, why.param, "%s: its tokenizer: %s", r->path,
 			       why.text);
-	out->chat_template = model_templates_join(template, tools);
+	out->chat_template = tokenizer_tekken_named(template);
+	if (!out->chat_template)
+		out->chat_template = model_templates_join(template, tools);
 	out->bos_text = token_text(r, bos);
 	out->eos_text = token_text(r, eos);
 	return OK;

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "model/gguf_beside.h"
 
 static bool is_name_char(char c)
 {
@@ -93,6 +94,11 @@ bool hub_file_fits(const char *path, const char *file)
 	return false;
 }
 
+bool hub_names_beside(const char *file)
+{
+	return strncasecmp(file, "mtp-", 4) == 0 || strcasestr(file, "mmproj");
+}
+
 /* --- finding ---------------------------------------------------------------------- */
 
 /* The folder of the commit that refs/main names, or NULL if it does not exist. */
@@ -121,6 +127,13 @@ static int is_shown(const struct dirent *d)
 	return d->d_name[0] != '.';
 }
 
+/* Is it a model, or what lies beside one, where `file` says so? */
+static bool is_meant(const char *name, const char *file)
+{
+	return (!gguf_beside_is_tower(name) && !gguf_beside_is_mtp(name)) ||
+	       hub_names_beside(file);
+}
+
 /* The first GGUF file, in order of names, in dir or its subfolders that fits `file`. */
 static char *find_gguf(const char *dir, const char *file, int depth)
 {
@@ -130,7 +143,8 @@ static char *find_gguf(const char *dir, const char *file, int depth)
 	for (int i = 0; i < n; i++) {
 		char *path = file_join(dir, all[i]->d_name);
 		bool is_gguf = hub_is_gguf(path);
-		if (!found && is_gguf && hub_file_fits(all[i]->d_name, file))
+		if (!found && is_gguf && hub_file_fits(all[i]->d_name, file) &&
+		    is_meant(all[i]->d_name, file))
 			found = xstrdup(path);
 		else if (!found && !is_gguf && depth < 1)
 			found = find_gguf(path, file, depth + 1);

@@ -44,3 +44,7 @@ bool hub_is_gguf(const char *path);
 /* True if a GGUF file's path contains the word `file`, in upper or lower case. The match
  * must begin and end at word boundaries: Q4_K does not fit "x-Q4_K_M.gguf". */
 bool hub_file_fits(const char *path, const char *file);
+
+/* True if `file` means what lies beside a model, not the model: it begins with "mtp-", or has
+ * "mmproj". */
+bool hub_names_beside(const char *file);

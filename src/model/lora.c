@@ -3,7 +3,12 @@
  * A module's name becomes that of Hugging Face's models, from "layers." on, as those of the base
  * model's tensors do. B has rows in the order of the files that the adapter was made for: GGUF's or
  * Hugging Face's. Where rope rotates neighbours there, rows of q and k are put in the order of the
- * opened model (model_stored_row).
+ * opened model (model_stored_row). So are value heads of delta nets, which GGUF has in another
+ * order for some models.
+ *
+ * All experts of a layer may be one module. GGUF has A (E, R, K) and B (E, N, R). PEFT wraps the
+ * parameters gate_up_proj and down_proj of one module, "experts", in each other. It saves A
+ * (E R, K) and B (N, R E), whose names do not tell the parameter: the sizes do.
  */
 #include "model/lora.h"
 
@@ -31,6 +36,7 @@ struct lora_reader {
 	bool looks;                 /* shapes alone are wanted */
 	double alpha;               /* GGUF: of all modules; 0: their factors are 1 */
 	bool is_paired;             /* rows of q and k are stored in pairs */
+	bool is_tiled;              /* as the model's delta.heads_tiled */
 	struct strmap by_file_name; /* index of a module */
 	struct fail *fail;
 };
@@ -96,16 +102,27 @@ static enum status read_name(struct lora_reader *r, const char *tensor, struct s
 		       r->peft ? lora_peft_other(tensor) : "no matrix A or B");
 }
 
+/* The name of the module that parameters of PEFT wrap; 0: it is no such module. */
+static size_t wrapped_name(const struct lora_reader *r, struct str name)
+{
+	static const struct str base = STR(".base_layer"), experts = STR(".experts");
+	while (str_ends(name, base))
+		name.n -= base.n;
+	return r->peft && str_ends(name, experts) ? name.n : 0;
+}
+
 /* The module of this name in the file, which is made where it is new. */
 static struct lora_module *module_of(struct lora_reader *r, struct str name)
 {
 	uint32_t i;
 	struct lora *l = r->l;
+	size_t n_wrapped = wrapped_name(r, name);
 	if (strmap_get(&r->by_file_name, name, &i))
 		return &l->modules[i];
 	struct lora_module *o = &l->modules[l->n_modules];
 	*o = (struct lora_module){.file_name = arena_str(&l->arena, name).p, .layer = -1};
-	place(o, usual_name(r, o->file_name), &l->arena);
+	place(o, usual_name(r, n_wrapped ? arena_str(&l->arena, (struct str){name.p, n_wrapped}).p
+					 : o->file_name), &l->arena);
 	strmap_put(&r->by_file_name, str_of(o->file_name), (uint32_t)l->n_modules++);
 	return o;
 }
@@ -117,23 +134,26 @@ static enum status bad(struct lora_reader *r, const char *name, const char *what
 	return fail_at(r->fail, E_FORMAT, "tensor", "%.200s: %.120s %s", r->path, name, what);
 }
 
-/* The numbers of a matrix, in the arena; NULL for a look. Blocks become float32. */
-static enum status decode(struct lora_reader *r, const struct tensor *t, enum dtype *out_type,
-			  const void **out)
+/* The numbers of a matrix, or of those of all experts, in the arena; NULL for a look. Blocks become
+ * float32. */
+static enum status decode(struct lora_reader *r, const struct tensor *t, bool is_stack,
+			  enum dtype *out_type, const void **out)
 {
+	const int64_t *dim = t->dim + is_stack;
+	int64_t n_rows = is_stack ? t->dim[0] * t->dim[1] : t->dim[0];
 	bool is_plain = t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
 	if (!is_plain && t->dtype != DTYPE_BLOCKS)
 		return bad(r, t->name, "has no type of numbers that a matrix can have");
-	if (t->n_dims != 2 || t->dim[0] < 1 || t->dim[1] < 1 || t->dim[0] > INT32_MAX ||
-	    t->dim[1] > INT32_MAX)
-		return bad(r, t->name, "is no matrix");
+	if (t->n_dims != 2 + is_stack || dim[0] < 1 || dim[1] < 1 || n_rows > INT32_MAX ||
+	    dim[1] > INT32_MAX)
+		return bad(r, t->name, is_stack ? "is no matrix for each expert" : "is no matrix");
 	*out_type = is_plain ? t->dtype : DTYPE_F32;
 	if (r->looks)
 		return OK;
-	size_t n = (size_t)t->dim[0] * (size_t)t->dim[1], n_bytes = n * dtype_bytes(*out_type);
+	size_t n = (size_t)n_rows * (size_t)dim[1], n_bytes = n * dtype_bytes(*out_type);
 	void *x = arena_alloc(&r->l->arena, n_bytes);
-	const struct weight w = {.quant = t->quant, .n = (int32_t)t->dim[0],
-				 .k = (int32_t)t->dim[1], .q = t->data, .name = t->name};
+	const struct weight w = {.quant = t->quant, .n = (int32_t)n_rows, .k = (int32_t)dim[1],
+				 .q = t->data, .name = t->name};
 	if (is_plain)
 		memcpy(x, t->data, n_bytes);
 	else
@@ -161,7 +181,8 @@ static void put(struct lora_reader *r, struct lora_module *o, char which, enum d
 		const void *x)
 {
 	const void **other = which == 'A' ? &o->b : &o->a;
-	size_t rank = (size_t)o->rank, n_other = rank * (size_t)(which == 'A' ? o->n : o->k);
+	size_t rank = (size_t)o->rank * lora_module_count(o);
+	size_t n_other = rank * (size_t)(which == 'A' ? o->n : o->k);
 	if (n_other && type != o->type) {
 		*other = widen(r, *other, o->type, n_other);
 		x = widen(r, x, type, rank * (size_t)(which == 'A' ? o->k : o->n));
@@ -171,7 +192,21 @@ static void put(struct lora_reader *r, struct lora_module *o, char which, enum d
 	*(which == 'A' ? &o->a : &o->b) = x;
 }
 
-/* Takes A (R, K) or B (N, R). */
+/* Divides the rank of a wrapped parameter among the experts. */
+static enum status share_rank(struct lora_reader *r, struct lora_module *o, int32_t *rank)
+{
+	int32_t n = r->m->config.n_experts;
+	o->n_experts = n;
+	if (n && *rank % n == 0) {
+		*rank /= n;
+		return OK;
+	}
+	return fail_at(r->fail, E_CONFIG, "lora", "%.200s: %.120s has %d rows of A, and this model "
+		       "%d routed experts, which would have as many each: the adapter was made for "
+		       "another base model", r->path, o->file_name, (int)*rank, (int)n);
+}
+
+/* Takes A (R, K) or B (N, R), or those of all experts. */
 static enum status take_matrix(struct lora_reader *r, const struct tensor *t)
 {
 	struct str name;
@@ -179,13 +214,24 @@ static enum status take_matrix(struct lora_reader *r, const struct tensor *t)
 	const void *x = NULL;
 	enum dtype type = DTYPE_F32;
 	enum status st = read_name(r, t->name, &name, &which);
-	if (st == OK)
-		st = decode(r, t, &type, &x);
 	if (st != OK)
 		return st;
 	struct lora_module *o = module_of(r, name);
-	int32_t rank = (int32_t)t->dim[which == 'B'], wide = (int32_t)t->dim[which == 'A'];
+	bool is_stack = !r->peft && strstr(o->name, "mlp.experts.");
+	st = decode(r, t, is_stack, &type, &x);
+	if (st != OK)
+		return st;
+	const int64_t *dim = t->dim + is_stack;
+	int32_t rank = (int32_t)dim[which == 'B'], wide = (int32_t)dim[which == 'A'];
 	int32_t *seen = which == 'A' ? &o->k : &o->n;
+	if (is_stack && o->n_experts && o->n_experts != t->dim[0])
+		return bad(r, o->file_name, "has an A and a B of different counts of experts");
+	if (is_stack)
+		o->n_experts = (int32_t)t->dim[0];
+	if (wrapped_name(r, name))
+		st = share_rank(r, o, &rank);
+	if (st != OK)
+		return st;
 	if (*seen)
 		return bad(r, t->name, "is there twice");
 	if (o->rank && o->rank != rank)
@@ -221,14 +267,153 @@ static enum status unpair(struct lora_reader *r, struct lora_module *o)
 	return OK;
 }
 
+/* The value head in the order of the file that is head h in the order of the opened model. */
+static int32_t head_of(const struct lora_reader *r, int32_t h)
+{
+	int32_t hk = r->m->config.delta.k_heads, each = r->m->config.delta.v_heads / hk;
+	return r->is_tiled ? h % each * hk + h / each : h % hk * each + h / hk;
+}
+
+/* Puts heads of `size` numbers, of `bytes` each, in the order of the opened model: those of a row
+ * (of `row` numbers) from number `first` on. */
+static const void *reorder(struct lora_reader *r, const void *from, size_t n_rows, size_t row,
+			   size_t first, size_t size, size_t bytes)
+{
+	int32_t n = r->m->config.delta.v_heads;
+	char *to = arena_alloc(&r->l->arena, n_rows * row * bytes);
+	memcpy(to, from, n_rows * row * bytes);
+	for (size_t i = 0; i < n_rows; i++)
+		for (int32_t h = 0; h < n; h++)
+			memcpy(to + (i * row + first + (size_t)h * size) * bytes,
+			       (const char *)from +
+				       (i * row + first + (size_t)head_of(r, h) * size) * bytes,
+			       size * bytes);
+	return to;
+}
+
+/* Puts value heads of a delta net's projections in the order of the opened model: rows of B, or
+ * columns of A. A module of other sizes stays, and is refused where the model's are known. */
+static enum status untile(struct lora_reader *r, struct lora_module *o)
+{
+	static const char own[] = ".linear_attn.";
+	const struct model_config *c = &r->m->config;
+	const char *part = strstr(o->name, own);
+	size_t bytes = dtype_bytes(o->type), v = (size_t)c->delta.v_dim, rank = (size_t)o->rank;
+	int32_t n_v = c->delta.v_heads * c->delta.v_dim;
+	int32_t keys = 2 * c->delta.k_heads * c->delta.k_dim;
+	if (!part || r->is_tiled == c->delta.heads_tiled || c->delta.k_heads == c->delta.v_heads)
+		return OK;
+	part += strlen(own);
+	bool is_qkv = strcmp(part, "in_proj_qkv") == 0, is_out = strcmp(part, "out_proj") == 0;
+	bool is_z = strcmp(part, "in_proj_z") == 0;
+	bool is_gate = strcmp(part, "in_proj_b") == 0 || strcmp(part, "in_proj_a") == 0;
+	if (!is_qkv && !is_out && !is_z && !is_gate)
+		return bad(r, o->file_name, "has its heads in another order than the model");
+	if (r->looks || (is_out ? o->k != n_v
+				: o->n != (is_qkv ? keys + n_v : is_z ? n_v : c->delta.v_heads)))
+		return OK;
+	if (is_out)
+		o->a = reorder(r, o->a, rank, (size_t)n_v, 0, v, bytes);
+	else
+		o->b = reorder(r, o->b, 1, (size_t)o->n * rank, is_qkv ? (size_t)keys * rank : 0,
+			       (is_gate ? 1 : v) * rank, bytes);
+	return OK;
+}
+
+/* Copies n[0] n[1] n[2] n[3] numbers: number (h, i, j, l) is at place h at[0] + i at[1] + j at[2] +
+ * l at[3]. */
+static const void *restack(struct lora_reader *r, const void *from, const size_t n[4],
+			   const size_t at[4], size_t bytes)
+{
+	char *to = arena_alloc(&r->l->arena, n[0] * n[1] * n[2] * n[3] * bytes), *p = to;
+	for (size_t h = 0; h < n[0]; h++)
+		for (size_t i = 0; i < n[1]; i++)
+			for (size_t j = 0; j < n[2]; j++)
+				for (size_t l = 0; l < n[3]; l++, p += bytes)
+					memcpy(p, (const char *)from + (h * at[0] + i * at[1] +
+									j * at[2] + l * at[3]) *
+									       bytes, bytes);
+	return to;
+}
+
+/* Which parameter a wrapped one of K inputs and N outputs is; NULL: none. *is_swapped: the file has
+ * inputs for outputs. Of square ones the version tells that, but for files whose parameters are
+ * (E, K, N), where all versions agree. */
+static const char *parameter_of(const struct lora_reader *r, const struct lora_module *o,
+				bool *is_swapped)
+{
+	const struct model_config *c = &r->m->config;
+	bool is_mine = strcmp(c->arch, "gpt_oss") == 0 || strncmp(c->arch, "llama4", 6) == 0;
+	bool is_old = lora_peft_swaps_sides(r->peft) && !is_mine;
+	int32_t d = c->latent_dim ? c->latent_dim : c->d_model, f = c->expert_dim;
+	const struct {
+		const char *name;
+		int32_t k, n;
+	} all[] = {{"gate_up_proj", d, 2 * f}, {"down_proj", f, d}};
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		bool is = o->k == all[i].k && o->n == all[i].n;
+		bool is_other = o->n == all[i].k && o->k == all[i].n;
+		*is_swapped = is_other && is_old;
+		if (is || *is_swapped)
+			return all[i].name;
+	}
+	return NULL;
+}
+
+/* Names a wrapped parameter, and puts its A and B in the order of the experts. */
+static enum status unwrap(struct lora_reader *r, struct lora_module *o, const char **out_name)
+{
+	bool is_swapped;
+	const char *name = parameter_of(r, o, &is_swapped);
+	size_t n_e = (size_t)o->n_experts, rank = (size_t)o->rank, bytes = dtype_bytes(o->type);
+	size_t k = (size_t)o->k, n = (size_t)o->n;
+	struct arena *arena = &r->l->arena;
+	if (!name)
+		return fail_at(r->fail, E_CONFIG, "lora", "%.200s: %.120s is for experts of %d "
+			       "inputs and %d outputs, and is neither gate_up_proj nor down_proj "
+			       "of this model: the adapter was made for another base model",
+			       r->path, o->file_name, (int)o->k, (int)o->n);
+	/* gpt-oss has a row of gate and one of up in turns. */
+	bool in_turns = strcmp(r->m->config.arch, "gpt_oss") == 0 && *name == 'g';
+	size_t parts = in_turns ? 2 : 1, row = rank * n_e;
+	const void *a = o->a, *b = o->b;
+	if (is_swapped) {
+		o->n = (int32_t)k;
+		o->k = (int32_t)n;
+	}
+	if (!r->looks && is_swapped) {
+		o->a = restack(r, b, (const size_t[]){n_e, 1, rank, n},
+			       (const size_t[]){1, 0, n_e, row}, bytes);
+		o->b = restack(r, a, (const size_t[]){n_e, 1, k, rank},
+			       (const size_t[]){rank * k, 0, 1, k}, bytes);
+	} else if (!r->looks) {
+		o->b = restack(r, b, (const size_t[]){n_e, parts, n / parts, rank},
+			       (const size_t[]){1, row, parts * row, n_e}, bytes);
+	}
+	size_t n_file = wrapped_name(r, str_of(o->file_name));
+	struct buf full = {0};
+	buf_addf(&full, "%.*s.%s%c", (int)n_file, o->file_name, name, 0);
+	*out_name = arena_strdup(arena, full.p);
+	full.n = 0;
+	buf_addf(&full, "%s.%s%c", o->name, name, 0);
+	o->name = arena_strdup(arena, full.p);
+	buf_deinit(&full);
+	return OK;
+}
+
 static enum status finish_module(struct lora_reader *r, struct lora_module *o)
 {
 	if (!o->k || !o->n)
 		return bad(r, o->file_name, o->k ? "has no B" : "has no A");
 	o->scale = (float)(r->alpha != 0 ? r->alpha / o->rank : 1);
-	enum status st = unpair(r, o);
+	const char *full_name = o->file_name;
+	enum status st = wrapped_name(r, str_of(full_name)) ? unwrap(r, o, &full_name) : OK;
+	if (st == OK)
+		st = unpair(r, o);
+	if (st == OK)
+		st = untile(r, o);
 	if (st == OK && r->peft)
-		st = lora_peft_scale(r->peft, o->file_name, o->rank, &o->scale, r->fail);
+		st = lora_peft_scale(r->peft, full_name, o->rank, &o->scale, r->fail);
 	if (st == OK && strmap_put(&r->l->by_name, str_of(o->name),
 				   (uint32_t)(o - r->l->modules)))
 		st = bad(r, o->file_name, "is there by two names");
@@ -251,7 +436,7 @@ static enum status take_all(struct lora_reader *r, const struct safetensors *fil
 		st = fail_set(r->fail, E_FORMAT, "%.200s: no tensors", r->path);
 	for (size_t i = 0; i < l->n_modules && st == OK && !r->looks; i++) {
 		const struct lora_module *o = &l->modules[i];
-		size_t rank = (size_t)o->rank * dtype_bytes(o->type);
+		size_t rank = (size_t)o->rank * dtype_bytes(o->type) * lora_module_count(o);
 		l->hash = hash_bytes(l->hash, o->name, strlen(o->name));
 		l->hash = hash_bytes(l->hash, &o->scale, sizeof o->scale);
 		l->hash = hash_bytes(l->hash, &o->type, sizeof o->type);
@@ -316,6 +501,7 @@ static enum status read_keys(struct lora_reader *r)
 			       "a base model of architecture \"%.*s\", and this one is %s",
 			       r->path, (int)MIN(name.n, 60), name.p, r->m->config.arch);
 	r->is_paired = gguf_model_is_paired(&r->gguf);
+	r->is_tiled = gguf_model_is_tiled(&r->gguf);
 	return OK;
 }
 
@@ -388,6 +574,25 @@ void lora_close(struct lora *l)
 	free(l->modules);
 	free(l->path);
 	free(l);
+}
+
+size_t lora_bytes(const struct lora *l)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < l->n_modules; i++) {
+		const struct lora_module *o = &l->modules[i];
+		n += (size_t)o->rank * (size_t)(o->n + o->k) * dtype_bytes(o->type) *
+		     lora_module_count(o);
+	}
+	return n;
+}
+
+size_t lora_layers(const struct lora *l)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < l->n_modules; i++)
+		n += lora_module_count(&l->modules[i]);
+	return n;
 }
 
 const struct lora_module *lora_find(const struct lora *l, int32_t layer, const char *part)

@@ -21,11 +21,19 @@ struct lora_module {
 	const char *name;      /* "layers.3.self_attn.q_proj"; of no layer: as in the file */
 	int32_t layer;         /* -1: of no layer of the text model */
 	int32_t rank, n, k;    /* R, N, K */
+	int32_t n_experts;     /* E of a stack of routed experts; 0: one matrix */
 	float scale;
 	enum dtype type;       /* of A and B: F32, F16 or BF16, as in the file where both have it */
-	const void *a;         /* (R, K) */
-	const void *b;         /* (N, R), rows in Hugging Face's order of the model's weights */
+	const void *a;         /* (R, K), or (E, R, K) */
+	const void *b;         /* (N, R), or (E, N, R); rows in Hugging Face's order of the model's
+				* weights, and of gate_up_proj gate's first */
 };
+
+/* Matrices that the module is for. */
+static inline size_t lora_module_count(const struct lora_module *o)
+{
+	return o->n_experts ? (size_t)o->n_experts : 1;
+}
 
 struct lora {
 	char *path;
@@ -43,5 +51,9 @@ struct lora {
 enum status lora_open(const char *path, const struct model *m, bool looks, struct lora **out,
 		      struct fail *fail) MUST_USE;
 void lora_close(struct lora *l); /* NULL is fine */
+/* Linear layers that it is for: each expert of a stack is one. */
+size_t lora_layers(const struct lora *l);
+/* Bytes of all A and B, which are in memory until it is closed; of a look, those that it saves. */
+size_t lora_bytes(const struct lora *l);
 /* The module `part` ("self_attn.q_proj") of a layer; NULL: the adapter leaves it as it is. */
 const struct lora_module *lora_find(const struct lora *l, int32_t layer, const char *part);

@@ -6,6 +6,7 @@
 #include "model/lora_peft.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -29,7 +30,8 @@ static const char *const neutral[] = {
 	"init_lora_weights", "layers_pattern", "layers_to_transform", "loftq_config",
 	"lora_alpha", "lora_dropout", "lora_ga_config", "megatron_config", "megatron_core",
 	"peft_type", "peft_version", "qalora_group_size", "r", "rank_pattern", "revision",
-	"runtime_config", "target_modules", "task_type", "use_rslora", "velora_config"};
+	"runtime_config", "target_modules", "target_parameters", "task_type", "use_rslora",
+	"velora_config"};
 
 /* Keys whose values would change products, and how. */
 static const struct {
@@ -39,7 +41,6 @@ static const struct {
 	{"lora_bias", "biases of B"},
 	{"modules_to_save", "whole modules take the place of the base model's"},
 	{"trainable_token_indices", "rows of the embedding are replaced"},
-	{"target_parameters", "adapters of stacked experts"},
 	{"layer_replication", "layers are run more than once"},
 	{"use_qalora", "QA-LoRA sums inputs in groups"},
 	{"alora_invocation_tokens", "activated LoRA begins within a prompt"},
@@ -183,6 +184,14 @@ enum status lora_peft_scale(const struct lora_peft *p, const char *module, int32
 	}
 	*out = (float)(alpha / (p->is_rs ? sqrt(rank) : rank));
 	return OK;
+}
+
+bool lora_peft_swaps_sides(const struct lora_peft *p)
+{
+	const char *version = json_string_value(json_object_get(p->root, "peft_version"));
+	int major = 0, minor = 0;
+	bool is_known = version && sscanf(version, "%d.%d", &major, &minor) == 2;
+	return !is_known || (major == 0 && minor < 19);
 }
 
 const char *lora_peft_other(const char *tensor)

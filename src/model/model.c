@@ -16,6 +16,7 @@
 #include "model/model_config.h"
 #include "model/model_ends.h"
 #include "model/experts.h"
+#include "model/gguf_beside.h"
 #include "model/gguf_model.h"
 #include "model/hub.h"
 #include "model/model_arch.h"
@@ -186,14 +187,17 @@ static enum status of_file(const char *path, enum status st, struct fail *fail)
 		       path, f.text + strlen(file));
 }
 
-/* Read rope_freqs: the divisor of each rotation frequency, one per pair of elements. */
+/* Read rope_freqs: the divisor of each rotation frequency, one per pair of elements. Files of
+ * Step have ones behind them, as many as pairs of a head. */
 static enum status read_factors(struct model *m, struct fail *fail)
 {
 	static const char name[] = "rope_freqs.weight";
 	if (!tensors_find(m->tensors, name))
 		return OK;
-	int32_t n = model_n_rot(&m->config, 0) / 2;
-	enum status st = model_vector(m, name, n, &m->config.ropes[0].factors, fail);
+	int32_t n = model_n_rot(&m->config, 0) / 2, whole = m->config.head_dim / 2;
+	bool is_whole = tensors_find(m->tensors, name)->dim[0] == whole;
+	enum status st = model_vector(m, name, is_whole ? whole : n,
+				      &m->config.ropes[0].factors, fail);
 	for (int32_t i = 0; st == OK && i < n; i++)
 		if (!(m->config.ropes[0].factors[i] > 0))
 			st = fail_set(fail, E_FORMAT, "%s: tensor %s has a factor that is "
@@ -218,6 +222,8 @@ static enum status open_gguf(struct model *m, const char *path,
 	if (st == OK)
 		st = quant_scheme_parse(NULL, &m->scheme, fail);
 	st = of_file(path, st, fail);
+	if (st == OK)
+		st = gguf_beside_add_mtp(m->tensors, &m->config, path, opts, fail);
 	if (st == OK)
 		gguf_model_fix_config(m->tensors, &m->config);
 	if (st == OK)
@@ -565,35 +571,44 @@ enum status model_weight_half(struct model *m, const char *name, int32_t n, int3
 	enum status st = model_weight(m, name, n, 2 * k, out, fail);
 	if (st != OK)
 		return st;
-	size_t whole = weight_row_bytes(out);
-	bool is_plain = !out->scales && !out->zero_points && !out->group_of && !out->source &&
-			weight_is_dense(out);
+	struct weight whole = *out;
 	out->k = k;
-	size_t bytes = weight_row_bytes(out);
-	if (!is_plain || 2 * bytes != whole)
-		return fail_at(fail, E_UNSUPPORTED, name, "%s: %s: halves of a matrix of %d "
-			       "columns are not read in %s", m->dir, name, (int)(2 * k),
-			       quant_name(out->quant));
+	size_t row = weight_row_bytes(&whole), bytes = weight_row_bytes(out);
+	/* A block of both halves has one scale, so what is not whole blocks becomes floats. */
+	bool is_copied = 2 * bytes == row && !whole.scales && !whole.group_of &&
+			 !whole.source && weight_is_dense(&whole);
+	if (!is_copied) {
+		bytes = (size_t)k * sizeof(float);
+		*out = (struct weight){.quant = QUANT_F32, .n = n, .k = k, .group = k,
+				       .name = whole.name};
+	}
 	char *to = arena_alloc(&m->arena, (size_t)n * bytes);
-	for (size_t i = 0; i < (size_t)n; i++)
-		memcpy(to + i * bytes, (const char *)out->q + i * whole + (size_t)half * bytes,
-		       bytes);
+	for (int32_t i = 0; i < n; i++) {
+		char *at = to + (size_t)i * bytes;
+		if (is_copied)
+			memcpy(at, (const char *)whole.q + (size_t)i * row + (size_t)half * bytes,
+			       bytes);
+		else
+			weight_decode_part(&whole, i, half * k, (half + 1) * k, (float *)at);
+	}
 	out->q = to;
 	out->is_mapped = false;
 	return OK;
 }
 
-/* GGUF files store -exp(A_log) instead of A_log: convert it back. */
+/* GGUF files store -exp(A_log) instead of A_log, or exp(A_log) where decays have a lower bound:
+ * convert it back. */
 static enum status restore_a_log(const struct model *m, const struct tensor *t, float *v,
 				 int32_t n, struct fail *fail)
 {
 	if (!tensors_gguf(m->tensors) || !str_ends(str_of(t->name), STR(".A_log")))
 		return OK;
+	double sign = m->config.delta.g_min < 0 ? 1 : -1;
 	for (int32_t i = 0; i < n; i++) {
-		if (!(v[i] < 0))
-			return fail_set(fail, E_FORMAT, "%s: tensor %s (ssm_a) is not below "
-					"0", t->file, t->name);
-		v[i] = (float)log(-(double)v[i]);
+		if (!(sign * v[i] > 0))
+			return fail_set(fail, E_FORMAT, "%s: tensor %s (ssm_a) is not %s 0",
+					t->file, t->name, sign < 0 ? "below" : "above");
+		v[i] = (float)log(sign * (double)v[i]);
 	}
 	return OK;
 }

@@ -121,6 +121,7 @@ struct model_config {
 	struct falcon_h1_settings falcon_h1;
 	struct gemma4_settings gemma4;
 	struct llama4_settings llama4;
+	struct limit_settings limits;
 	/* A token attends to later tokens too. `window` then counts the tokens to each side,
 	 * itself included. Such a model gives embeddings (src/embed/encoder.h) and writes no
 	 * text. */
@@ -187,8 +188,8 @@ enum status model_open(const char *dir, const struct model_opts *opts,
 		       struct model **out, struct fail *fail) MUST_USE;
 void model_close(struct model *m);
 
-/* Columns [k half, k half + k) of a weight (n, 2 k), copied to memory of the model. Formats that
- * store rows of whole blocks; else E_UNSUPPORTED. Also E_MISSING, E_FORMAT. */
+/* Columns [k half, k half + k) of a weight (n, 2 k), copied to memory of the model. k is even. In
+ * the file's format where each half of a row is whole blocks, else in F32. E_MISSING, E_FORMAT. */
 enum status model_weight_half(struct model *m, const char *name, int32_t n, int32_t k, int half,
 			      struct weight *out, struct fail *fail) MUST_USE;
 /* The weight called `name` ("model.layers.0.self_attn.q_proj") in the checkpoint's

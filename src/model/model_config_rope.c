@@ -338,7 +338,7 @@ enum status config_partial_read(const json_t *root, uint64_t keys, struct model_
 	c->n_rot = factor == 0 ? c->head_dim : (int32_t)(c->head_dim * factor);
 	if (c->mla.kv_lora > 0)
 		c->n_rot = c->mla.rope_dim;
-	if (c->n_rot < 2 || c->n_rot % 2)
+	if ((c->n_rot < 2 && c->n_ropes) || c->n_rot % 2)
 		return fail_at(fail, E_FORMAT, key, FILE_NAME
 			       ": %s rotates %d of %d elements, not an even number", key,
 			       c->n_rot, c->head_dim);

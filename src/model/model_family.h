@@ -89,9 +89,32 @@ enum status model_ssm_check(const json_t *text, const struct model_config *c,
 			    struct fail *fail) MUST_USE;
 enum status model_ssm_read_gguf(struct gguf_model_reader *r) MUST_USE;
 
-extern const struct model_family model_family_deepseek_v32, model_family_deepseek_v4,
+/* Laguna and Step: the shared expert's width, heads of each layer
+ * (num_attention_heads_per_layer), and the part of a head that rotates where there is a window.
+ * In GGUF heads of queries are a number, or a list for each layer. */
+enum status laguna_files_sizes(const json_t *text, struct arena *a, struct model_config *c,
+			       struct fail *fail) MUST_USE;
+enum status laguna_files_gguf_heads(struct gguf_model_reader *r) MUST_USE;
+
+/* Step and Ling: limits of activations, a number a layer, of routed experts and of others. Lists
+ * may go on for the MTP layers. In GGUF they are swiglu_clamp_exp and swiglu_clamp_shexp, and
+ * become the keys that are given. */
+enum status step3_files_limits(const json_t *text, const char *const keys[2], struct arena *a,
+			       struct model_config *c, struct fail *fail) MUST_USE;
+enum status step3_files_gguf_limits(struct gguf_model_reader *r,
+				    const char *const hf[2]) MUST_USE;
+
+/* Kimi-Linear and GLM-5.3: settings of linear_attn_config become those of Transformers; sizes of
+ * Kimi delta attention, and its layers. */
+void kimi_linear_files_inner(json_t *text);
+enum status kimi_linear_files_delta(const json_t *text, struct arena *a, struct model_config *c,
+				    struct fail *fail) MUST_USE;
+
+extern const struct model_family model_family_bailing_hybrid, model_family_deepseek_v32,
+	model_family_deepseek_v4,
 	model_family_ernie4_5_moe, model_family_falcon_h1, model_family_gemma4,
-	model_family_glm4_moe, model_family_gpt_oss, model_family_granite_hybrid,
+	model_family_glm4_moe, model_family_glm5_next, model_family_gpt_oss,
+	model_family_granite_hybrid,
 	model_family_hunyuan, model_family_kimi_linear, model_family_laguna, model_family_lfm2,
 	model_family_llama4, model_family_mistral4, model_family_muse_glimmer,
-	model_family_nemotron_h, model_family_qwen4;
+	model_family_nemotron_h, model_family_qwen4, model_family_step3;

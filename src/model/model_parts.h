@@ -33,6 +33,10 @@ struct delta_settings {
 	bool sigmoid_gate;    /* delta nets: the gate is sigmoid(z) instead of silu(z) */
 	bool skips_norm;      /* a state space's output is gated alone, without a norm */
 	struct delta_scales by;
+	/* Kimi delta attention: are a and z one projection each? g_min: lower bound of a decay's
+	 * logarithm; 0: none */
+	bool is_full;
+	float g_min;
 };
 
 /* Multipliers of Falcon-H1, as config.json has them. families/falcon_h1_files.c distributes
@@ -48,6 +52,7 @@ struct mla_settings {
 	int32_t kv_lora, nope_dim, rope_dim, v_dim;
 	float eps;            /* of the norms after q_lora and kv_lora */
 	bool is_interleaved;  /* rope rotates neighbours together, not the two halves */
+	bool has_gate;        /* a gate for each head behind attention */
 };
 
 /* count > 0: number of residual streams. Gates of rank `rank` mix them for each part of a layer.
@@ -58,9 +63,11 @@ struct stream_settings {
 };
 
 /* heads > 0: attention sees the `budget` positions that an indexer chooses, in blocks of `ratio`,
- * and the last block that is not yet full. */
+ * and the last block that is not yet full. is_pooled: gates make a key of a block's keys.
+ * is_shared: layer i sees what the layer before it chose; NULL: no layer does. */
 struct index_settings {
 	int32_t heads, dim, budget, ratio;
+	bool is_pooled, *is_shared;
 };
 
 /* DeepSeek-V4: layer i attends, beside its window, to compressed keys, each of of[i] positions. 0:
@@ -105,6 +112,12 @@ struct llama4_settings {
 	 * 1 + attn_temp_scale * log(1 + floor((p + 1) / attn_temp_every)). */
 	int32_t attn_temp_every;
 	float attn_temp_scale;
+};
+
+/* Limits of the activation in layer i: of routed experts, and of the shared expert; in Step 3.5 of
+ * the dense part, too. 0: none; NULL: no layer has one. */
+struct limit_settings {
+	float *routed, *others;
 };
 
 /* Of models with is_encoder. */

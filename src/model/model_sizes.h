@@ -85,9 +85,11 @@ static inline int64_t model_layer_kv_numbers(const struct model_config *c, int32
 {
 	if (c->compress.of)
 		return model_compress_numbers(c, i);
-	/* The indexer's part of a block's key, and where blocks are longer a key. */
-	int64_t index = c->index.heads ? DIV_UP(c->index.dim, c->index.ratio) : 0;
-	index += c->index.heads && c->index.ratio > 1 ? c->index.dim : 0;
+	/* The indexer's part of a block's key, and where blocks are longer a key, and its gates. */
+	bool has_index = c->index.heads && !(c->index.is_shared && c->index.is_shared[i]);
+	int64_t index = has_index ? DIV_UP(c->index.dim, c->index.ratio) : 0;
+	index += has_index && c->index.ratio > 1 ? c->index.dim : 0;
+	index += has_index && c->index.is_pooled ? c->index.dim : 0;
 	if (c->mla.kv_lora > 0)
 		return model_attends(c, i) ? c->mla.kv_lora + c->mla.rope_dim + index : 0;
 	return model_kv_layer(c, i) == i

@@ -49,6 +49,7 @@ struct tensors {
 	size_t n;
 	struct strmap by_name;
 	unsigned char *is_asked; /* (n) tensors_find has returned it */
+	struct tensors *beside;  /* tensors_join; NULL: none */
 };
 
 static void shard_deinit(struct shard *s)
@@ -72,6 +73,7 @@ void tensors_close(struct tensors *ts)
 	free(ts->is_asked);
 	strmap_deinit(&ts->by_name);
 	arena_deinit(&ts->names);
+	tensors_close(ts->beside);
 	free(ts);
 }
 
@@ -405,6 +407,23 @@ enum status tensors_open_gguf(const char *path, const struct model_opts *opts,
 	return OK;
 }
 
+enum status tensors_join(struct tensors *ts, struct tensors *beside, struct fail *fail)
+{
+	size_t n = ts->n + beside->n;
+	ts->beside = beside;
+	ts->all = xrealloc(ts->all, (n + 1) * sizeof *ts->all);
+	ts->is_asked = xrealloc(ts->is_asked, n + 1);
+	memset(ts->is_asked + ts->n, 0, n + 1 - ts->n);
+	for (size_t i = 0; i < beside->n; i++) {
+		const struct tensor *t = &beside->all[i];
+		if (strmap_put(&ts->by_name, str_of(t->name), (uint32_t)ts->n))
+			return fail_set(fail, E_FORMAT, "%s: tensor %s is in %s too", t->file,
+					t->name, ts->dir);
+		ts->all[ts->n++] = *t;
+	}
+	return OK;
+}
+
 const struct gguf *tensors_gguf(const struct tensors *ts)
 {
 	return ts->n_shards && ts->shards[0].gguf.pairs ? &ts->shards[0].gguf : NULL;
@@ -419,6 +438,8 @@ void tensors_list_files(const struct tensors *ts, struct buf *out)
 			 real ? real : f->path);
 		free(real);
 	}
+	if (ts->beside)
+		tensors_list_files(ts->beside, out);
 }
 
 void tensors_name_too(struct tensors *ts,

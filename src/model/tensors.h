@@ -39,6 +39,9 @@ typedef const char *(*tensors_rename_fn)(const struct gguf *g, const char *name,
 enum status tensors_open_gguf(const char *path, const struct model_opts *opts,
 			      tensors_rename_fn rename, struct tensors **out,
 			      struct fail *fail) MUST_USE;
+/* Adds the tensors of `beside`, which ts owns from here on, also after a failure. Tensors that were
+ * found before move: keep none of them. E_FORMAT if both have a name. */
+enum status tensors_join(struct tensors *ts, struct tensors *beside, struct fail *fail) MUST_USE;
 /* Lets tensors_find find a tensor also by the name that `other` returns for it, if not NULL. */
 void tensors_name_too(struct tensors *ts,
 		      const char *(*other)(const char *name, struct arena *a));

@@ -20,6 +20,7 @@
 #include "json/jsonfile.h"
 #include "model/model_templates.h"
 #include "model/tokenizer_encoders.h"
+#include "model/tokenizer_tekken.h"
 #include "tokenizer/normalize.h"
 
 /* The largest file we know, with 262,144 tokens, has 33 MB. */
@@ -766,7 +767,7 @@ static char *token_text(const json_t *config, const char *key)
 /* Says which file would help where tokenizer.json is missing. */
 static enum status fail_no_json(const char *dir, struct fail *fail)
 {
-	static const char *const others[] = {"tokenizer.model", "tekken.json", "vocab.json",
+	static const char *const others[] = {"tokenizer.model", "vocab.json",
 					     "tiktoken.model"};
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		char *path = file_join(dir, others[i]);
@@ -781,6 +782,18 @@ static enum status fail_no_json(const char *dir, struct fail *fail)
 			"model came from", dir);
 }
 
+/* The folder's templates, else the one that the tokenizer's file gave. */
+static enum status load_templates(const char *dir, const json_t *config,
+				  struct tokenizer_files *f, struct fail *fail)
+{
+	char *own = f->chat_template, *found = NULL;
+	enum status st = model_templates_load(dir, config, &found, fail);
+	bool is_own = own && !(found && found[0]);
+	f->chat_template = is_own ? own : found;
+	free(is_own ? found : own);
+	return st;
+}
+
 enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
 			      struct fail *fail)
 {
@@ -788,9 +801,12 @@ enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
 	json_t *top = NULL, *config = NULL;
 	enum status st = jsonfile_load(dir, "tokenizer.json", MAX_FILE_BYTES,
 				       &top, fail);
-	if (st == E_MISSING)
+	bool is_tekken = st == E_MISSING && tokenizer_tekken_has(dir);
+	if (is_tekken)
+		st = tokenizer_tekken_load(dir, &f, fail);
+	else if (st == E_MISSING)
 		st = fail_no_json(dir, fail);
-	if (st == OK)
+	if (st == OK && !is_tekken)
 		st = build(top, &f.tokenizer, fail);
 	if (st == OK) {
 		st = jsonfile_load(dir, "tokenizer_config.json", MAX_FILE_BYTES,
@@ -799,14 +815,15 @@ enum status tokenizer_hf_load(const char *dir, struct tokenizer_files *out,
 			st = OK; /* no such file: no token texts and no template */
 	}
 	if (st == OK)
-		st = model_templates_load(dir, config, &f.chat_template, fail);
-	if (st == OK) {
+		st = load_templates(dir, config, &f, fail);
+	if (st == OK && !is_tekken) {
 		f.bos_text = token_text(config, "bos_token");
 		f.eos_text = token_text(config, "eos_token");
-		*out = f;
-	} else {
-		tokenizer_files_deinit(&f);
 	}
+	if (st == OK)
+		*out = f;
+	else
+		tokenizer_files_deinit(&f);
 	json_decref(top);
 	json_decref(config);
 	return st;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Translates names of tensors. Mixtral and MiniMax M2 call the parts of an expert w1, w3 and
- * w2; GraniteMoE has all experts of a layer in one tensor; LFM2, Bamba, Nemotron-H and
- * DeepSeek-V4 have names of their own; Gemma 4's experts are not below "mlp". Source:
+ * w2; GraniteMoE has all experts of a layer in one tensor; LFM2, Bamba, Nemotron-H, Step, Ling 3
+ * and DeepSeek-V4 have names of their own; Gemma 4's experts are not below "mlp". Sources:
  * conversion_mapping.py, modeling_lfm2.py and modeling_bamba.py of Hugging Face Transformers.
  */
 #include "model/usual_names.h"
@@ -54,7 +54,49 @@ static const struct respelled of_granite[] = {
 	{".query_layernorm.", ".q_norm."},
 	{".key_layernorm.", ".k_norm."},
 	{".mlp.moe_statics.", ".mlp.gate."},
+	{".self_attn.forget_gate.", ".self_attn."}, /* Kimi-Linear in Transformers */
+	{".indexer.index_kpool_compress_gate", ".indexer.compress_gate.weight"}, /* GLM-5.3 */
 };
+
+/* Names of Step. */
+static const struct respelled of_step[] = {
+	{".moe.gate.", ".mlp.gate."},
+	{".moe.router_bias", ".mlp.gate.e_score_correction_bias"},
+	{".moe.gate_proj.", ".mlp.experts.gate_proj."},
+	{".moe.up_proj.", ".mlp.experts.up_proj."},
+	{".moe.down_proj.", ".mlp.experts.down_proj."},
+	{".share_expert.", ".mlp.shared_experts."},
+};
+
+/* Copy `name` to out with its first r->from replaced. False if name does not have it. */
+static bool respell(const char *name, const struct respelled *r, char out[300])
+{
+	const char *at = strstr(name, r->from);
+	if (at)
+		snprintf(out, 300, "%.*s%s%s", (int)(at - name), name, r->to,
+			 at + strlen(r->from));
+	return at;
+}
+
+/* Names of Ling 3. Those of its layers begin with "model.layers.": towers of others have layers
+ * with an "attention", too. */
+static const struct respelled of_ling[] = {
+	{".attention.dense.", ".self_attn.o_proj."},
+	{".attention.", ".self_attn."},
+	{".mlp.gate.expert_bias", ".mlp.gate.e_score_correction_bias"},
+}, of_ling_top = {"model.word_embeddings.", "model.embed_tokens."};
+
+static const char *ling_name(const char *name, struct arena *a)
+{
+	static const char layers[] = "model.layers.";
+	char full[300];
+	if (respell(name, &of_ling_top, full))
+		return arena_strdup(a, full);
+	for (size_t i = 0; i < ARRAY_LEN(of_ling); i++)
+		if (strncmp(name, layers, strlen(layers)) == 0 && respell(name, &of_ling[i], full))
+			return arena_strdup(a, full);
+	return NULL;
+}
 
 /* Names of Nemotron-H, where each layer has one part, "mixer". */
 static const struct respelled of_nemotron[] = {
@@ -73,16 +115,6 @@ static const struct respelled of_nemotron[] = {
 	{".mixer.fc2_latent_proj.", ".mlp.fc2_latent_proj."},
 	{".mixer.", ".mamba."},
 };
-
-/* Copy `name` to out with its first r->from replaced. False if name does not have it. */
-static bool respell(const char *name, const struct respelled *r, char out[300])
-{
-	const char *at = strstr(name, r->from);
-	if (at)
-		snprintf(out, 300, "%.*s%s%s", (int)(at - name), name, r->to,
-			 at + strlen(r->from));
-	return at;
-}
 
 static const char *lfm2_name(const char *name, struct arena *a)
 {
@@ -171,6 +203,9 @@ const char *usual_names_of(const char *name, struct arena *a)
 	const char *at = strstr(name, sparse), *rest = at ? at + strlen(sparse) : NULL;
 	char full[300];
 	static const struct respelled of_eagle = {"midlayer.", "layers.0."};
+	const char *ling = ling_name(name, a);
+	if (ling)
+		return ling;
 	if (is_deepseek4(name))
 		return deepseek4_name(name, a);
 	if (respell(name, &of_eagle, full))
@@ -180,6 +215,9 @@ const char *usual_names_of(const char *name, struct arena *a)
 	    !strstr(name, ".mixer.") &&
 	    respell(name, &of_gemma4, full))
 		return arena_strdup(a, full);
+	for (size_t i = 0; i < ARRAY_LEN(of_step); i++)
+		if (respell(name, &of_step[i], full))
+			return arena_strdup(a, full);
 	for (size_t i = 0; i < ARRAY_LEN(of_nemotron); i++)
 		if (respell(name, &of_nemotron[i], full))
 			return arena_strdup(a, full);

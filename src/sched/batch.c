@@ -825,6 +825,7 @@ bool batch_iterate(struct sched *s, int64_t now_us)
 	struct fail f = {0};
 	bool did = go_on_fetching(s, s->active.head, now_us);
 	did |= go_on_fetching(s, s->waiting.head, now_us);
+	int n_run = s->n_run;
 	admit(s, now_us);
 	collect_running(s);
 	plan_step(s);
@@ -834,6 +835,8 @@ bool batch_iterate(struct sched *s, int64_t now_us)
 	drafters_add(s, n);
 	/* Flush now: what EVENT_STARTED says of the request must not wait for the step. */
 	emit_flush(&s->emit);
+	if (s->n_run != n_run) /* nor what routers read of a step that may take seconds */
+		sched_publish(s);
 
 	int64_t begin_us = clock_now_us(s->o.clock);
 	enum status st = engine_step(s->o.engine, s->slices, n, &f);

@@ -83,11 +83,15 @@ const struct ids *choice_prompt(const struct sched_choice *c)
 
 struct engine_prompt choice_engine_prompt(const struct sched_choice *c)
 {
+	const struct request *r = c->r;
 	const struct ids *p = choice_prompt(c);
-	return (struct engine_prompt){p->p, (int)p->n, c->r->cache_space, c->r->turn_at,
-				      c->r->images, c->r->n_images,
-				      request_is_background(c->r), c->r->lora,
-				      c->r->lora_scale};
+	const struct engine_image *images = r->images;
+	int of = c->index / r->n;
+	for (int i = 0; r->n_images_of && i < of; i++)
+		images += r->n_images_of[i];
+	return (struct engine_prompt){p->p, (int)p->n, r->cache_space, r->turn_at, images,
+				      r->n_images_of ? r->n_images_of[of] : 0,
+				      request_is_background(r), r->lora, r->lora_scale};
 }
 
 int choice_length(const struct sched_choice *c)
@@ -277,18 +281,24 @@ static enum status sample_row(struct sched_choice *c, const struct choice_row *r
 		      : E_BACKEND;
 }
 
+/* Must no stop id come here? An answer of a format that ended in its reasoning would be none. */
+static bool is_too_early(const struct sched_choice *c)
+{
+	return c->output.n < (size_t)MAX(c->r->min_tokens, 0) ||
+	       (c->r->grammar && outparse_in_reasoning(c->parse));
+}
+
 static enum status next_token(struct sched_choice *c, const struct choice_row *row,
 			      struct sampled *out)
 {
 	const struct request *r = c->r;
 	const uint64_t *allowed;
-	bool too_early = c->output.n < (size_t)MAX(r->min_tokens, 0);
 	if (must_close(c))
 		return force(c, row, r->close_ids[c->n_forced++ % r->n_close_ids], out);
 	enum status st = make_mask(c, &allowed);
 	if (st == OK)
 		st = sample_row(c, row, &(struct sampler_bans){allowed, r->stop_ids,
-							 too_early ? r->n_stop_ids : 0},
+							 is_too_early(c) ? r->n_stop_ids : 0},
 			  out);
 	if (st == OK && allowed && (r->ignore_eos || !is_stop_id(r, out->id)))
 		st = choice_follow(c, out->id);

@@ -108,10 +108,11 @@ struct request {
 	struct ids *prompts;
 	int n_prompts, n; /* choices = n_prompts * n */
 	int32_t turn_at;        /* prompt tokens before the user's last text; 0: not known */
-	/* Images of the only prompt. `held` keeps the memory they point into until the
-	 * request is freed. */
+	/* Images of all prompts, in their order. `held` keeps the memory they point into until
+	 * the request is freed. */
 	const struct engine_image *images;
 	int n_images;
+	int *n_images_of; /* (n_prompts) of each prompt; NULL: there are none */
 	void **held; /* (n_images) */
 	void (*let_go)(void *held);
 	/* the space of the prefix cache that it uses; empty: the common one */

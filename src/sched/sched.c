@@ -396,7 +396,7 @@ static bool reap(struct sched *s, struct req_list *l)
 	return any;
 }
 
-static void publish(struct sched *s)
+void sched_publish(struct sched *s)
 {
 	struct engine *e = s->o.engine;
 	int n_running = 0, n_paused = 0, n_background = 0;
@@ -434,7 +434,7 @@ bool sched_iterate(struct sched *s)
 	bool did = batch_iterate(s, now_us);
 	did |= reap(s, &s->waiting);
 	did |= reap(s, &s->active);
-	publish(s);
+	sched_publish(s);
 	emit_flush(&s->emit);
 	batch_copy(s);
 	return did;

@@ -100,6 +100,8 @@ void drafters_note_step(struct sched *s);
 /* --- sched.c --- */
 /* Moves a request from the queue to the active list. */
 void sched_schedule(struct sched *s, struct request *r, int64_t now_us);
+/* Makes what runs and waits known to other threads and to the metrics. */
+void sched_publish(struct sched *s);
 /* Emits the last event of r: done, or failed with code and text. */
 void sched_end_done(struct sched *s, struct request *r);
 void sched_end_failed(struct sched *s, struct request *r, const struct fail *f);

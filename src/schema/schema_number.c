@@ -240,12 +240,18 @@ static json_wide round_in(const json_t *v, bool is_lo, bool is_excluded)
 	return MIN(MAX(i, -JSON_WIDE_MAX - 1), JSON_WIDE_MAX + 1);
 }
 
+static const struct bound_key {
+	const char *name;
+	bool is_lo, is_excluded;
+} bound_keys[] = {
+	{"minimum", true, false}, {"exclusiveMinimum", true, true},
+	{"maximum", false, false}, {"exclusiveMaximum", false, true}};
+
 static void read_bound(struct schema_reader *x, const struct json_node *schema,
-		       const char *key, struct schema_bounds *b)
+		       const struct bound_key *key, struct schema_bounds *b)
 {
-	bool is_lo = strstr(key, "in") != NULL && strstr(key, "ax") == NULL;
-	bool is_excluded = key[0] == 'e';
-	const struct json_node *at = schema_get(x, schema, key);
+	bool is_lo = key->is_lo, is_excluded = key->is_excluded;
+	const struct json_node *at = schema_get(x, schema, key->name);
 	double v = 0;
 	/* In draft 4 the boolean says that the other keyword's bound is excluded. */
 	if (is_excluded && json_is_boolean(at->v))
@@ -275,15 +281,13 @@ static void read_bound(struct schema_reader *x, const struct json_node *schema,
 
 struct schema_bounds schema_number_bounds(struct schema_reader *x, const struct schema_list *l)
 {
-	static const char *const keys[] = {"minimum", "exclusiveMinimum", "maximum",
-					   "exclusiveMaximum"};
 	struct schema_bounds b = {.lo = -INFINITY, .hi = INFINITY,
 			   .int_lo = -JSON_WIDE_MAX - 1, .int_hi = JSON_WIDE_MAX + 1};
 	for (size_t i = 0; i < l->n && x->st == OK; i++) {
 		struct str format = STR("");
 		const struct json_node *at = schema_get(x, l->p[i].at, "format");
-		for (size_t k = 0; k < ARRAY_LEN(keys); k++)
-			read_bound(x, l->p[i].at, keys[k], &b);
+		for (size_t k = 0; k < ARRAY_LEN(bound_keys); k++)
+			read_bound(x, l->p[i].at, &bound_keys[k], &b);
 		schema_check(x, json_read_str(at, &format, x->fail));
 		if (str_is(format, "int32")) {
 			b.int_lo = MAX(b.int_lo, INT32_MIN);

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "schema/schema_private.h"
 #include "base/alloc.h"
@@ -52,10 +53,11 @@ static enum schema_verdict judge_number(const json_t *schema, const char *key,
 					const json_t *v)
 {
 	const json_t *limit = json_object_get(schema, key);
+	bool is_exclusive = strncmp(key, "exclusive", 9) == 0;
+	bool is_max = strcasecmp(key + (is_exclusive ? 9 : 0), "maximum") == 0;
 	/* In draft 4 the boolean modifies the other keyword. */
-	if (json_is_true(limit) && key[0] == 'e') {
-		const json_t *own =
-			json_object_get(schema, strstr(key, "Min") ? "minimum" : "maximum");
+	if (json_is_true(limit) && is_exclusive) {
+		const json_t *own = json_object_get(schema, is_max ? "maximum" : "minimum");
 		return yes_if(!json_is_number(own) || json_digits_compare(v, own) != 0);
 	}
 	if (json_is_false(limit))
@@ -65,8 +67,7 @@ static enum schema_verdict judge_number(const json_t *schema, const char *key,
 	if (strcmp(key, "multipleOf") == 0)
 		return judge_multiple(v, limit);
 	int order = json_digits_compare(v, limit);
-	bool is_max = strstr(key, "ax") != NULL;
-	return yes_if(order == 0 ? key[0] != 'e' : (order < 0) == is_max);
+	return yes_if(order == 0 ? !is_exclusive : (order < 0) == is_max);
 }
 
 static enum schema_verdict judge_regex(struct judge *j, const struct json_node *at,

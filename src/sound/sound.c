@@ -12,13 +12,15 @@
 
 #include "base/alloc.h"
 #include "engine/tower_home.h"
+#include "sound/sound_gguf.h"
 #include "sound/sound_tower.h"
 
 struct sound {
 	struct sound_config config;
 	struct tower_home home;
 	struct sound_tower *tower;
-	const struct tensors *tensors; /* those of the model, until the tower is loaded */
+	struct tensors *mmproj; /* NULL: the tower is the model's */
+	const struct tensors *tensors; /* the tower's, until it is loaded */
 	size_t cache_bytes;
 	struct lru *kept;           /* views by the hash of their clips */
 	/* The tower runs the steps of clips in the order in which they ask, so clips take turns.
@@ -110,6 +112,9 @@ static enum status check_clip(const struct sound *s, const struct sound_clip *c,
 	size_t n = (size_t)s->config.n_mels * (size_t)MAX(c->n_frames, 0);
 	if (n == 0)
 		return fail_set(fail, E_INVAL, "the sound is empty");
+	if (s->config.is_conv1d && c->n_frames % s->config.chunk)
+		return fail_set(fail, E_INVAL, "the sound has %d frames, no multiple of %d: it is "
+				"filled up before", (int)c->n_frames, (int)s->config.chunk);
 	for (size_t i = 0; i < n; i++)
 		if (!isfinite(c->mel[i]))
 			return fail_set(fail, E_INVAL, "the sound has numbers that are not "
@@ -219,14 +224,21 @@ static const struct tower_kind kind = {needs_of, load, unload};
 enum status sound_open(const struct sound_opts *o, struct sound **out, struct fail *fail)
 {
 	struct sound_config config;
+	struct tensors *mmproj = NULL;
 	bool has_tower = false;
 	*out = NULL;
-	enum status st = sound_config_read(o->model, &config, &has_tower, fail);
-	if (st != OK || !has_tower)
+	enum status st = sound_gguf_open(o->mmproj, o->model, &mmproj, fail);
+	if (st == OK)
+		st = sound_config_read(o->model, mmproj, &config, &has_tower, fail);
+	if (st != OK || !has_tower) {
+		if (mmproj)
+			tensors_close(mmproj);
 		return st;
+	}
 	struct sound *s = xcalloc(1, sizeof *s);
 	s->config = config;
-	s->tensors = o->model->tensors;
+	s->mmproj = mmproj;
+	s->tensors = mmproj ? mmproj : o->model->tensors;
 	s->cache_bytes = o->cache_bytes;
 	s->home = (struct tower_home){
 		.kind = &kind, .tower = s, .opts = o->backend, .ledger = o->ledger};
@@ -247,24 +259,13 @@ enum status sound_load_tower(struct sound *s, struct fail *fail)
 	return tower_home_load(&s->home, fail);
 }
 
-enum status sound_create(const struct sound_opts *o, struct sound **out, struct fail *fail)
-{
-	enum status st = sound_open(o, out, fail);
-	if (st != OK || !*out)
-		return st;
-	st = sound_load_tower(*out, fail);
-	if (st != OK) {
-		sound_destroy(*out);
-		*out = NULL;
-	}
-	return st;
-}
-
 void sound_destroy(struct sound *s)
 {
 	if (!s)
 		return;
 	tower_home_close(&s->home);
+	if (s->mmproj)
+		tensors_close(s->mmproj);
 	lru_destroy(s->kept);
 	pthread_cond_destroy(&s->turn);
 	pthread_mutex_destroy(&s->lock);
@@ -295,6 +296,18 @@ const char *sound_note(const struct sound *s)
 const struct sound_format *sound_format(const struct sound *s)
 {
 	return &s->config.format;
+}
+
+int32_t sound_width(const struct sound *s)
+{
+	return s->config.out_width;
+}
+
+int64_t sound_filled(const struct sound *s, int64_t n)
+{
+	const struct sound_format *f = &s->config.format;
+	n = MAX(n, f->least);
+	return f->each ? DIV_UP(n, f->each) * f->each : n;
 }
 
 int32_t sound_tokens(const struct sound *s, int32_t n_frames)

@@ -14,6 +14,8 @@ struct sound;
 
 struct sound_opts {
 	struct model *model;         /* outlives the sound */
+	const char *mmproj;          /* file with the tower of a GGUF file; NULL or "": the only
+				      * one beside it, if there is one */
 	struct backend_opts backend; /* where the tower runs; on the CPU if this backend's
 				      * kernels do not support it */
 	size_t cache_bytes;          /* memory for results that are kept; 0: none is kept */
@@ -27,14 +29,17 @@ enum status sound_open(const struct sound_opts *o, struct sound **out, struct fa
 /* Takes the tower's memory. Call it once, before any clip. If it fails, the ledger no longer
  * counts that memory, and only sound_destroy may be called. */
 enum status sound_load_tower(struct sound *s, struct fail *fail) MUST_USE;
-enum status sound_create(const struct sound_opts *o, struct sound **out,
-			 struct fail *fail) MUST_USE; /* sound_open and sound_load_tower in one */
 void sound_destroy(struct sound *s); /* NULL is fine; views may live on */
 
 /* What the text model's engine must know (engine_opts.image_rules) if the model sees no images:
  * with images, vision_image_rules serves both. Always valid. */
 const struct engine_image_rules *sound_image_rules(void);
 int32_t sound_token(const struct sound *s);       /* the token that stands for a clip */
+int32_t sound_width(const struct sound *s);       /* numbers of a token's row */
+/* How Qwen3-Omni's prompts write a clip. */
+#define SOUND_OPEN "<|audio_start|>"
+#define SOUND_PAD "<|audio_pad|>"
+#define SOUND_END "<|audio_end|>"
 const char *sound_device(const struct sound *s);  /* for the log */
 const char *sound_note(const struct sound *s);    /* as vision_note */
 
@@ -43,14 +48,17 @@ const char *sound_note(const struct sound *s);    /* as vision_note */
 struct sound_format {
 	int32_t n_mels; /* numbers of a frame */
 	int32_t least;  /* samples: a shorter clip is filled up with zeros before; 0: none is */
+	int32_t each;   /* samples: a clip is filled up to a multiple of them; 0: it is not */
 };
 const struct sound_format *sound_format(const struct sound *s);
+/* Samples to which a clip of n samples is filled up with zeros before its spectrogram is made. */
+int64_t sound_filled(const struct sound *s, int64_t n);
 /* Tokens of a clip of n_frames frames; 0 only for 0 frames. */
 int32_t sound_tokens(const struct sound *s, int32_t n_frames);
 
 struct sound_clip {
 	const float *mel; /* (n_mels, n_frames), borrowed for the call */
-	int32_t n_frames;
+	int32_t n_frames; /* of sound_filled samples */
 	uint64_t owner;   /* only calls with the same owner share a view (struct lru_key) */
 	/* Not NULL: true once the client has gone; the call then ends at its next step. */
 	const _Atomic bool *is_gone;
@@ -73,7 +81,8 @@ void sound_keep(struct sound *s, const struct sound_file *f, struct tower_view *
 
 /* The view of a clip; the caller unrefs it. Slow: for a worker thread. Its image has is_sound, and
  * all its n = sound_tokens tokens are sound_token. The caller's copy in request.images gets the
- * place in the prompt, between images, in the order of the prompt. E_INVAL: no frames, or numbers
- * that are not finite. E_CANCELLED, E_NOMEM, E_BACKEND. */
+ * place in the prompt, between images, in the order of the prompt. E_INVAL: no frames, frames that
+ * are no multiple of format.each samples, or numbers that are not finite. E_CANCELLED, E_NOMEM,
+ * E_BACKEND. */
 enum status sound_hear(struct sound *s, const struct sound_clip *c, struct tower_view **out,
 		       struct fail *fail) MUST_USE;

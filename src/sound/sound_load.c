@@ -3,18 +3,21 @@
  * Loads the weights of an audio tower by their names. A convolution's matrix gets the columns in
  * the order in which places are gathered: each place with all its channels.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "sound/sound_tower_private.h"
 
-/* The published names, and those of Transformers' own files of Qwen3-ASR. */
+/* The names of Qwen's files, those of Transformers' own files of Qwen3-ASR, and Voxtral's. */
 static const struct names {
 	const char *prefix, *up, *down; /* prefix: of all but up and down */
 } names[] = {{"thinker.audio_tower.", "thinker.audio_tower.proj1", "thinker.audio_tower.proj2"},
 	     {"model.audio_tower.", "model.multi_modal_projector.linear_1",
-	      "model.multi_modal_projector.linear_2"}};
+	      "model.multi_modal_projector.linear_2"},
+	     {"audio_tower.", "multi_modal_projector.linear_1",
+	      "multi_modal_projector.linear_2"}};
 
 struct sound_loader {
 	struct tower_loader in;
@@ -35,21 +38,33 @@ static const float *load_floats(struct sound_loader *l, const char *name, const 
 	return tower_floats(&l->in, full_name(l, name, end, full), n, 0, n);
 }
 
-static void load_linear(struct sound_loader *l, const char *name, int32_t n, int32_t k,
+static void load_matrix(struct sound_loader *l, const char *name, int32_t n, int32_t k,
 			struct sound_linear *out)
 {
 	char full[200];
 	tower_load(&l->in, full_name(l, name, ".weight", full), n, k, &out->w);
+}
+
+static void load_linear(struct sound_loader *l, const char *name, int32_t n, int32_t k,
+			struct sound_linear *out)
+{
+	load_matrix(l, name, n, k, out);
 	out->bias = load_floats(l, name, ".bias", n);
 }
 
-/* The same by its whole name. */
-static void load_outer(struct sound_loader *l, const char *name, int32_t n, int32_t k,
-		       struct sound_linear *out)
+/* The two last matrices, which have their whole names. */
+static void load_ends(struct sound_loader *l, struct sound_tower *t)
 {
 	const struct names *own = l->names, none = {.prefix = ""};
+	const struct sound_config *c = &t->c;
+	int32_t mid = c->mid_width;
 	l->names = &none;
-	load_linear(l, name, n, k, out);
+	load_matrix(l, own->up, mid, c->joined * c->width, &t->up);
+	load_matrix(l, own->down, c->out_width, mid, &t->down);
+	if (!c->is_conv1d) {
+		t->up.bias = load_floats(l, own->up, ".bias", mid);
+		t->down.bias = load_floats(l, own->down, ".bias", c->out_width);
+	}
 	l->names = own;
 }
 
@@ -85,20 +100,42 @@ static void load_places_first(struct sound_loader *l, const char *name, int32_t 
 	tower_send_own(&l->in, &ordered, (size_t)pitch, &out->w);
 }
 
+/* Place i of a chunk has place i of sin and cos with wavelengths from 2 pi to 20,000 pi. */
+static const float *put_sinusoids(struct sound_loader *l, const struct sound_config *c)
+{
+	int32_t d = c->width, per = sound_config_left(c, c->chunk), n = sound_chunks(c) * per;
+	float *host = xmalloc((size_t)n * (size_t)d * sizeof *host), *to = host;
+	for (int32_t i = 0; i < n; i++)
+		for (int32_t k = 0; k < d; k++) {
+			double freq = pow(10000, -(double)(k % (d / 2)) / (d / 2 - 1));
+			double angle = i % per * freq;
+			*to++ = (float)(k < d / 2 ? sin(angle) : cos(angle));
+		}
+	const float *p = l->in.st == OK ? tower_put(&l->in, host, (int64_t)n * d) : NULL;
+	free(host);
+	return p;
+}
+
 static void load_front(struct sound_loader *l, struct sound_tower *t)
 {
 	const struct sound_config *c = &t->c;
-	load_places_first(l, "conv2d1", c->channels, 1, SIDE, FIRST_K, &t->conv[0]);
-	load_places_first(l, "conv2d2", c->channels, c->channels, SIDE, SIDE * c->channels,
-			  &t->conv[1]);
-	load_places_first(l, "conv2d3", c->channels, c->channels, SIDE, SIDE * c->channels,
-			  &t->conv[2]);
-	t->conv[0].bias = load_floats(l, "conv2d1", ".bias", c->channels);
-	t->conv[1].bias = load_floats(l, "conv2d2", ".bias", c->channels);
-	t->conv[2].bias = load_floats(l, "conv2d3", ".bias", c->channels);
-	int32_t left = sound_config_left(c->n_mels);
-	load_places_first(l, "conv_out", c->width, c->channels, left, left * c->channels,
-			  &t->embed);
+	int32_t side = sound_side(c), n = c->channels;
+	for (int i = 0; i < sound_convs(c); i++) {
+		char name[20];
+		int32_t in = i ? n : c->is_conv1d ? c->n_mels : 1;
+		snprintf(name, sizeof name, c->is_conv1d ? "conv%d" : "conv2d%d", i + 1);
+		load_places_first(l, name, n, in, side, i ? side * n : sound_first_k(c),
+				  &t->conv[i]);
+		t->conv[i].bias = load_floats(l, name, ".bias", n);
+	}
+	if (c->is_conv1d) {
+		int32_t all = sound_config_left(c, c->chunk) * c->width;
+		t->positions = load_floats(l, "embed_positions", ".weight", all);
+		return;
+	}
+	int32_t left = sound_config_left(c, c->n_mels);
+	load_places_first(l, "conv_out", c->width, n, left, left * n, &t->embed);
+	t->positions = put_sinusoids(l, c);
 }
 
 static void load_layer(struct sound_loader *l, const struct sound_config *c, int i,
@@ -109,7 +146,10 @@ static void load_layer(struct sound_loader *l, const struct sound_config *c, int
 #define NAME(of) (snprintf(name, sizeof name, "layers.%d." of, i), name)
 	load_norm(l, NAME("self_attn_layer_norm"), d, &to->norm1);
 	load_linear(l, NAME("self_attn.q_proj"), d, d, &to->q);
-	load_linear(l, NAME("self_attn.k_proj"), d, d, &to->k);
+	if (c->is_conv1d)
+		load_matrix(l, NAME("self_attn.k_proj"), d, d, &to->k);
+	else
+		load_linear(l, NAME("self_attn.k_proj"), d, d, &to->k);
 	load_linear(l, NAME("self_attn.v_proj"), d, d, &to->v);
 	load_linear(l, NAME("self_attn.out_proj"), d, d, &to->out);
 	load_norm(l, NAME("final_layer_norm"), d, &to->norm2);
@@ -123,7 +163,7 @@ static const struct names *spelling(const struct tensors *tensors)
 {
 	char full[200];
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		snprintf(full, sizeof full, "%sconv_out.weight", names[i].prefix);
+		snprintf(full, sizeof full, "%slayers.0.fc1.weight", names[i].prefix);
 		if (tensors_find(tensors, full))
 			return &names[i];
 	}
@@ -138,9 +178,8 @@ enum status sound_load(struct sound_tower *t, const struct tensors *tensors, str
 	load_front(&l, t);
 	for (int i = 0; i < c->n_layers && l.in.st == OK; i++)
 		load_layer(&l, c, i, &t->layers[i]);
-	load_norm(&l, "ln_post", c->width, &t->norm);
-	load_outer(&l, l.names->up, c->width, c->width, &t->up);
-	load_outer(&l, l.names->down, c->out_width, c->width, &t->down);
+	load_norm(&l, c->is_conv1d ? "layer_norm" : "ln_post", c->width, &t->norm);
+	load_ends(&l, t);
 	return l.in.st == OK ? OK : fail_default(fail, l.in.st);
 }
 

@@ -3,16 +3,19 @@
  * The audio tower itself, as operations of a backend:
  *
  *   each chunk of frames:  three convolutions with GELU, 3 by 3 in steps of 2, over numbers and
- *                          frames; a token = W of all that a column has left + a sinusoid
- *   each layer:            x += attention(norm(x)), over the tokens of a window of chunks;
+ *                          frames; x = W of all that a column has left + a sinusoid
+ *     or, is_conv1d:         two convolutions with GELU, 3 frames in steps of 1 and of 2;
+ *                          x = what they leave + the file's position
+ *   each layer:            x += attention(norm(x)), over the places of a window of chunks;
  *                          x += mlp(norm(x))
- *   a row = W2 gelu(W1 norm(x))
+ *   a token's row = W2 gelu(W1 norm(x)), of `joined` neighbours' norm(x)
  *
- * Windows do not see each other, so a clip is run in steps of STEP_WINDOWS windows, which have
+ * Windows do not see each other, so a clip is run in steps of sound_windows windows, which have
  * the bits of the whole. A convolution is a matrix, whose inputs are gathered from the rows of
  * the one before: a row is a place, of a column and a frame, with all its channels.
  *
- * Source: modeling_qwen3_omni_moe.py of Hugging Face Transformers. Thread: one at a time.
+ * Sources: modeling_qwen3_omni_moe.py and modeling_voxtral.py of Hugging Face Transformers.
+ * Thread: one at a time.
  */
 #pragma once
 #include "backend/backend.h"

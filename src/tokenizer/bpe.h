@@ -24,9 +24,9 @@ struct bpe {
 
 void bpe_init(struct bpe *b, size_t n_merges);
 void bpe_deinit(struct bpe *b);
-/* Adds a merge with a rank above all earlier merges. If a pair is added twice, the later
- * merge counts. If `merged` is a special token, encoding emits its two parts instead,
- * because control tokens come from added tokens alone. */
+/* Adds a merge. The lowest rank is merged first, and of equal ranks the leftmost. If a pair is
+ * added twice, the later merge counts. If `merged` is a special token, encoding emits its two
+ * parts instead, because control tokens come from added tokens alone. */
 void bpe_add_merge(struct bpe *b, int32_t left, int32_t right, int32_t merged,
 		   uint32_t rank, bool is_special);
 /* Records that `word` is token `id`. Encoding looks it up before any merging. The bytes

@@ -40,3 +40,23 @@ bool bytelevel_decode(struct str spelled, struct buf *out)
 	}
 	return true;
 }
+
+static uint32_t char_of(unsigned char byte)
+{
+	if (byte_of(byte) == byte)
+		return byte;
+	if (byte < 0x21)
+		return 0x100 + byte;
+	if (byte == 0x7F)
+		return 0x121;
+	return byte == 0xAD ? 0x143 : 0x122 + (byte - 0x80U);
+}
+
+void bytelevel_encode(struct str bytes, struct buf *out)
+{
+	char spelled[4];
+	for (size_t i = 0; i < bytes.n; i++) {
+		size_t n = utf8_encode(char_of((unsigned char)bytes.p[i]), spelled);
+		buf_add(out, spelled, n);
+	}
+}

@@ -9,3 +9,5 @@
 /* Appends the bytes that `spelled` stands for. Returns false and appends nothing if
  * `spelled` is not UTF-8 or has a character outside the alphabet. */
 bool bytelevel_decode(struct str spelled, struct buf *out);
+/* Appends the characters that stand for these bytes. */
+void bytelevel_encode(struct str bytes, struct buf *out);

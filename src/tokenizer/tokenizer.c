@@ -147,7 +147,8 @@ static enum status add_merges(struct tokenizer *t,
 				      "which is not in the vocabulary", i,
 				      (int)MIN(missing.n, 60), missing.p);
 		else
-			bpe_add_merge(&t->bpe, l, r, m, (uint32_t)i,
+			bpe_add_merge(&t->bpe, l, r, m,
+				      (uint32_t)(def->ranks_by_id ? m : i),
 				      vocab_has(&t->vocab, m, VOCAB_SPECIAL));
 	}
 	buf_deinit(&both);

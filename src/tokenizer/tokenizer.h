@@ -72,6 +72,9 @@ struct tokenizer_def {
 	int32_t n_pieces;
 	const struct merge *merges; /* in ascending order of rank */
 	int32_t n_merges;
+	/* A merge ranks as the piece that it makes, by the piece's id, in place of its own place;
+	 * of equal ones the leftmost in the text comes first. */
+	bool ranks_by_id;
 	const struct added_token *added;
 	int n_added;
 	const struct pretok_step *steps;

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "engine/tower_home.h"
+#include "vision/vision_choose.h"
 #include "vision/vision_gguf.h"
 #include "vision/vision_patches.h"
 #include "vision/vision_tower.h"
@@ -140,19 +141,31 @@ enum status vision_video_measure(struct vision *v, struct str first, int n,
 				 struct vision_clip *out, struct fail *fail)
 {
 	struct image m;
-	int32_t f = v->config.patch * v->config.merge;
 	pthread_mutex_lock(&v->lock);
 	enum status st = image_decode(first, &v->limits, &m, fail);
-	const struct vision_frames frames = {n, m.width, m.height};
+	const int32_t width = m.width, height = m.height;
 	if (st == OK)
 		image_deinit(&m);
 	pthread_mutex_unlock(&v->lock);
-	*out = (struct vision_clip){.width = frames.width, .height = frames.height};
-	if (st == OK)
-		st = vision_patches_video(&v->config, &frames, &out->seen_width,
-					  &out->seen_height, fail);
+	return st == OK ? vision_video_measure_size(v, width, height, n, out, fail) : st;
+}
+
+enum status vision_video_measure_size(struct vision *v, int32_t width, int32_t height, int n,
+				      struct vision_clip *out, struct fail *fail)
+{
+	const struct vision_frames frames = {n, width, height};
+	int32_t f = v->config.patch * v->config.merge;
+	*out = (struct vision_clip){.width = width, .height = height};
+	enum status st = vision_patches_video(&v->config, &frames, &out->seen_width,
+					      &out->seen_height, fail);
 	out->n = out->seen_width / f * (out->seen_height / f);
 	return st;
+}
+
+enum status vision_video_choose(const struct vision *v, struct vision_choice *c,
+				struct fail *fail)
+{
+	return vision_choose(&v->config, c, fail);
 }
 
 /* The frames' files together, and the sizes that they had and get. */
@@ -170,12 +183,18 @@ static bool hash_frames(const struct vision_look_frames *f, uint8_t out[HASH_BYT
 	return gnutls_hash_fast(GNUTLS_DIG_SHA256, all, n + sizeof sizes, out) == 0;
 }
 
-/* Decodes a frame, and scales it as its video is. */
-static enum status frame_at_size(struct vision *v, struct str file, const struct vision_clip *c,
+/* Decodes frame i, if it is a file, and scales it as its video is. */
+static enum status frame_at_size(struct vision *v, const struct vision_look_frames *look, int i,
 				 struct image *out, struct fail *fail)
 {
-	struct image m;
-	enum status st = image_decode(file, &v->limits, &m, fail);
+	const struct vision_clip *c = look->clip;
+	struct image m = {c->width, c->height, (uint8_t *)look->files[i].p};
+	if (look->are_pixels) {
+		enum status made = image_resize(&m, c->seen_width, c->seen_height,
+						v->config.filter, out);
+		return made == OK ? OK : fail_default(fail, made);
+	}
+	enum status st = image_decode(look->files[i], &v->limits, &m, fail);
 	if (st != OK)
 		return st;
 	if (m.width != c->width || m.height != c->height)
@@ -197,7 +216,7 @@ static enum status look_at_frames(struct vision *v, struct vision_look_frames *f
 	enum status st = OK;
 	for (int i = 0; i < f->n && st == OK; i++) {
 		f->at = i;
-		st = frame_at_size(v, f->files[i], f->clip, &m[i], fail);
+		st = frame_at_size(v, f, i, &m[i], fail);
 	}
 	if (st == OK)
 		w = make_view(v, f->clip->seen_width, f->clip->seen_height, hash, true);
@@ -361,19 +380,6 @@ enum status vision_open(const struct vision_opts *o, struct vision **out, struct
 enum status vision_load_tower(struct vision *v, struct fail *fail)
 {
 	return tower_home_load(&v->home, fail);
-}
-
-enum status vision_create(const struct vision_opts *o, struct vision **out, struct fail *fail)
-{
-	enum status st = vision_open(o, out, fail);
-	if (st != OK || !*out)
-		return st;
-	st = vision_load_tower(*out, fail);
-	if (st != OK) {
-		vision_destroy(*out);
-		*out = NULL;
-	}
-	return st;
 }
 
 void vision_destroy(struct vision *v)

@@ -33,9 +33,6 @@ enum status vision_open(const struct vision_opts *o, struct vision **out,
 /* Takes the tower's memory. Call it once, before any image. If it fails, the ledger no longer
  * counts that memory, and only vision_destroy may be called. */
 enum status vision_load_tower(struct vision *v, struct fail *fail) MUST_USE;
-enum status vision_create(const struct vision_opts *o, struct vision **out,
-			  struct fail *fail) MUST_USE; /* vision_open and vision_load_tower in
-						        * one */
 void vision_destroy(struct vision *v); /* NULL is fine; views may live on */
 
 /* What the text model's engine must know about images (engine_opts.image_rules). Valid as long as
@@ -88,10 +85,31 @@ struct vision_clip {
 /* Of a video of n frames, by its first frame's file. Errors as of vision_look. */
 enum status vision_video_measure(struct vision *v, struct str first, int n,
 				 struct vision_clip *out, struct fail *fail) MUST_USE;
+/* The same, of frames of width x height pixels. */
+enum status vision_video_measure_size(struct vision *v, int32_t width, int32_t height, int n,
+				      struct vision_clip *out, struct fail *fail) MUST_USE;
+
+/* Which frames of a file the model's processor would choose. */
+enum { VISION_MAX_CHOSEN = 768 };
+struct vision_choice {
+	int64_t n_frames; /* of the file */
+	double fps;       /* of them in a second; 0: not known */
+	double want_fps;  /* frames a second; 0: as the model has it */
+	int32_t want_n;   /* so many frames, and not by want_fps; 0: as many as that makes */
+	/* Chosen: numbers of frames, ascending. One may come twice. */
+	int32_t n;
+	int64_t at[VISION_MAX_CHOSEN];
+	/* When a frame is shown: at[i] / fps. Where positions say it, i / rate. */
+	double rate;
+};
+/* Sets n, at and rate, and fps where it is not known. E_INVAL: it has fewer than are wanted. */
+enum status vision_video_choose(const struct vision *v, struct vision_choice *c,
+				struct fail *fail) MUST_USE;
 /* Neighbouring frames: vision_frames() of them, or fewer at the video's end. */
 struct vision_look_frames {
 	const struct vision_clip *clip;
 	const struct str *files;
+	bool are_pixels; /* they are no files, but (height, width, 3) of the clip's size */
 	int n;
 	uint64_t owner;
 	int at; /* set: the frame that the fault is in */

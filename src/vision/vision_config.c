@@ -215,7 +215,7 @@ static enum status read_all(const json_t *root, const struct model *m, bool has_
 }
 
 static const char *const qwen_types[] = {"qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe",
-					 "qwen3_omni_moe", "qwen4_exp", NULL};
+					 VISION_OMNI, "qwen4_exp", NULL};
 static const struct vision_reader qwen = {qwen_types, read_tower, read_sections, read_processor};
 static const struct vision_reader *const readers[] = {
 	[VISION_QWEN] = &qwen, [VISION_PIXTRAL] = &vision_config_pixtral,
@@ -268,9 +268,10 @@ static enum status read_files(const struct model *m, const struct tensors *mmpro
 	enum status st = readers[c->kind]->text(NULL, m, c, fail);
 	if (st == OK)
 		st = load_processor(dir, readers[c->kind], c, fail);
-	/* A file with audio is Qwen3-Omni's, which shows video in another way. */
-	if (st == OK && !gguf_find(tensors_gguf(mmproj), "clip.audio.projector_type"))
-		st = vision_config_video(NULL, NULL, m, dir, c, fail);
+	/* A file with audio is Qwen3-Omni's. */
+	bool is_omni = gguf_find(tensors_gguf(mmproj), "clip.audio.projector_type");
+	if (st == OK)
+		st = vision_config_video(NULL, is_omni ? VISION_OMNI : NULL, m, dir, c, fail);
 	free(dir);
 	*out_has = true;
 	return st;
@@ -282,7 +283,7 @@ enum status vision_config_read(const struct model *m, const struct tensors *mmpr
 	*out = (struct vision_config){0};
 	*out_has = false;
 	bool is_file = tensors_gguf(m->tensors);
-	if (!mmproj && (is_file || !m->has_vision))
+	if ((!mmproj && (is_file || !m->has_vision)) || (mmproj && !vision_gguf_has(mmproj)))
 		return OK;
 	enum status st = mmproj ? vision_gguf_read(mmproj, out, fail) : OK;
 	if (st == OK)

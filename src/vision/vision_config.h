@@ -23,6 +23,9 @@ struct vision_video {
 	int32_t token; /* video_token_id; 0: the model takes no video */
 	/* Pixels of all frames together. */
 	int64_t min_pixels, max_pixels;
+	/* How frames of a file are chosen: so many a second, within these bounds. */
+	double fps;
+	int32_t min_frames, max_frames;
 	int32_t frame_tokens;  /* most tokens of a frame (cap_pixels_per_frame); 0: no bound */
 	/* Qwen3-Omni: the bounds of pixels are a frame's, and a second is so many positions. 0: the
 	 * frames' times stand in the text. */

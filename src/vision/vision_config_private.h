@@ -10,6 +10,7 @@
 #include "vision/vision_config.h"
 
 #define VISION_PLAIN_EPS 1e-5 /* of layer norms: torch's default */
+#define VISION_OMNI "qwen3_omni_moe" /* model_type */
 
 #define VISION_AT(field) offsetof(struct vision_config, field)
 
@@ -31,7 +32,8 @@ enum { RESAMPLE_BILINEAR = 2, RESAMPLE_BICUBIC = 3 };
 enum status vision_config_resample(const json_t *file, int kind, struct fail *fail) MUST_USE;
 
 /* vision_config_video.c: reads c->video of a model of VISION_QWEN whose other settings are there.
- * root: as of `text` below; type: model_type of config.json, or NULL with root. E_FORMAT. */
+ * root: as of `text` below; type: model_type of config.json. Without root VISION_OMNI, or NULL for
+ * another model. E_FORMAT. */
 enum status vision_config_video(const json_t *root, const char *type, const struct model *m,
 				const char *dir, struct vision_config *c,
 				struct fail *fail) MUST_USE;

@@ -31,6 +31,14 @@ static enum status load(const char *dir, json_t **out, struct fail *fail)
 	return st;
 }
 
+/* Of every published checkpoint, and of qwen-vl-utils. */
+static void set_plain_choice(struct vision_video *v)
+{
+	v->fps = 2;
+	v->min_frames = 4;
+	v->max_frames = VISION_MAX_CHOSEN;
+}
+
 static int64_t number(const json_t *from, const char *key, int64_t fallback)
 {
 	const json_t *v = jsonfile_get(from, key);
@@ -54,7 +62,7 @@ static bool is_like_images(const json_t *file, const struct vision_config *c)
 static int32_t find_token(const json_t *root, const char *type, const struct model *m)
 {
 	static const char *const types[] = {"qwen3_vl", "qwen3_vl_moe", "qwen3_5",
-					    "qwen3_5_moe", "qwen3_omni_moe"};
+					    "qwen3_5_moe", VISION_OMNI};
 	if (!root) /* Qwen3-VL's and Qwen3.5's texts, not Qwen4-Exp's */
 		return strncmp(m->config.arch, "qwen3", 5) == 0
 			       ? MAX(0, tokenizer_find(m->tokenizer, STR("<|video_pad|>"))) : 0;
@@ -68,6 +76,7 @@ static int32_t find_token(const json_t *root, const char *type, const struct mod
 static enum status read_omni(const json_t *root, int32_t token, struct vision_config *c)
 {
 	const json_t *second = jsonfile_get(root, "position_id_per_seconds");
+	set_plain_choice(&c->video);
 	int64_t pixels = (int64_t)c->patch * c->merge * c->patch * c->merge; /* of a token */
 	double n = second ? json_number_value(second) : 13;
 	c->video.min_pixels = 128 * pixels;
@@ -86,13 +95,19 @@ enum status vision_config_video(const json_t *root, const char *type, const stru
 				? find_token(root, type, m) : 0;
 	if (token <= 0 || token >= m->config.n_vocab)
 		return OK;
-	if (type && strcmp(type, "qwen3_omni_moe") == 0)
+	if (type && strcmp(type, VISION_OMNI) == 0)
 		return read_omni(root, token, c);
 	enum status st = load(dir, &file, fail);
 	const json_t *size = jsonfile_get(file, "size");
 	/* Without a file: as published checkpoints have it. */
 	v->min_pixels = number(size, "shortest_edge", number(file, "min_pixels", 4096));
 	v->max_pixels = number(size, "longest_edge", number(file, "max_pixels", 25165824));
+	const json_t *fps = jsonfile_get(file, "fps");
+	set_plain_choice(v);
+	v->min_frames = (int32_t)MIN(number(file, "min_frames", v->min_frames), VISION_MAX_CHOSEN);
+	v->max_frames = (int32_t)MIN(number(file, "max_frames", v->max_frames), VISION_MAX_CHOSEN);
+	if (json_is_number(fps) && json_number_value(fps) >= 0.01)
+		v->fps = MIN(json_number_value(fps), 1000);
 	if (json_is_true(jsonfile_get(file, "cap_pixels_per_frame")))
 		v->frame_tokens = (int32_t)MIN(number(file, "max_video_tokens", 768), 1 << 20);
 	v->token = st == OK && is_like_images(file, c) ? token : 0;

@@ -5,7 +5,6 @@
  */
 #include "vision/vision_gguf.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "model/gguf.h"
+#include "model/gguf_beside.h"
 #include "vision/vision_config_private.h"
 
 #define TO "model.visual."
@@ -321,6 +321,19 @@ static enum status read_numbers(const struct gguf *g, struct vision_config *c,
 	return st;
 }
 
+static bool is_set(const struct gguf *g, const char *key)
+{
+	const struct gguf_value *v = gguf_find(g, key);
+	int64_t n = 0;
+	return v && gguf_integer(v, 0, &n) && n;
+}
+
+bool vision_gguf_has(const struct tensors *ts)
+{
+	const struct gguf *g = tensors_gguf(ts);
+	return is_set(g, "clip.has_vision_encoder") || !is_set(g, "clip.has_audio_encoder");
+}
+
 enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out,
 			     struct fail *fail)
 {
@@ -384,24 +397,5 @@ int32_t vision_gguf_padding(const struct gguf *text)
 
 char *vision_gguf_beside(const char *model_path)
 {
-	const char *slash = strrchr(model_path, '/');
-	char *dir = slash ? xstrndup(model_path, (size_t)(slash - model_path) + 1) : xstrdup(".");
-	char *found = NULL;
-	int n = 0;
-	DIR *d = opendir(dir);
-	for (struct dirent *e; d && (e = readdir(d));) {
-		if (!str_ends(str_of(e->d_name), STR(".gguf")) || !strstr(e->d_name, "mmproj"))
-			continue;
-		free(found);
-		found = file_join(dir, e->d_name);
-		n++;
-	}
-	if (d)
-		closedir(d);
-	free(dir);
-	if (n != 1) {
-		free(found);
-		found = NULL;
-	}
-	return found;
+	return gguf_beside_only(model_path, gguf_beside_is_tower, "vision tower");
 }

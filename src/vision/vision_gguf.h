@@ -9,6 +9,8 @@
 /* Opens the file. Its tensors get Hugging Face's names. E_IO, E_FORMAT. */
 enum status vision_gguf_open(const char *path, struct tensors **out,
 			     struct fail *fail) MUST_USE;
+/* False: the file says that it holds an audio tower, and no vision tower beside. */
+bool vision_gguf_has(const struct tensors *ts);
 /* The tower's settings, and the image processor's if the file has them.
  * E_UNSUPPORTED: a tower of another kind. */
 enum status vision_gguf_read(const struct tensors *ts, struct vision_config *out,

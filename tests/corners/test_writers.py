@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Files that others wrote (of_writers.py): every format of llama.cpp's package for Python, what
-its writer can do, and a folder by safetensors. Each is computed exactly, on the fast path, by
-the HIP kernels on fibers, and by a chip's machine code where it is there."""
+its writer can do, and a folder by safetensors. Each is computed exactly, on the fast path, and
+by a chip's machine code, or by the HIP kernels on fibers where there is none."""
 import concurrent.futures
 import json
 import os
@@ -20,8 +20,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def ways():
     yield "exact", EXACT, ["--exact"], {}
     yield "fast", FAST, [], {}
-    yield "fibers", FAST, ["--backend", "hip", "--hip-library", FIBERS], {}
-    if os.path.exists(GFX11) and os.path.exists(CODE):
+    if not os.path.exists(GFX11) or not os.path.exists(CODE):
+        yield "fibers", FAST, ["--backend", "hip", "--hip-library", FIBERS], {}
+    else:
         yield "machine code", FAST, ["--backend", "hip", "--hip-library", GFX11], {
             "HALOD_GFX11": "code=" + CODE}
 

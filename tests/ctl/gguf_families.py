@@ -23,7 +23,8 @@ KINDS = {"qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "mistral
          "cohere": "command-r", "cohere2": "cohere2", "hy_v3": "hy_v3",
          "exaone_moe": "exaone-moe", "mistral4": "mistral4", "laguna": "laguna",
          "muse_glimmer_text": "muse-glimmer", "falcon_h1": "falcon-h1",
-         "kimi_linear": "kimi-linear"}
+         "kimi_linear": "kimi-linear", "bailing_hybrid": "bailingmoe3",
+         "step3p5": "step35"}
 PAIRED = ("llama", "mistral3", "granite", "smollm3", "granitemoe", "granitehybrid",
           "muse-glimmer")
 POST_NORM = {"post_attention_layernorm": "post_attention_norm"}
@@ -39,13 +40,17 @@ USUAL = (("block_sparse_moe.", "mlp."), (".input_linear", ".experts.gate_up_proj
          ("q_layernorm", "q_norm"), ("k_layernorm", "k_norm"),
          ("self_attn.out_proj", "self_attn.o_proj"), ("feed_forward.", "mlp."),
          ("expert_bias", "gate.e_score_correction_bias"),
-         ("experts.e_score", "gate.e_score"),
+         ("experts.e_score", "gate.e_score"), ("gate.gate.e_score", "gate.e_score"),
+         ("word_embeddings", "embed_tokens"), (".attention.dense", ".self_attn.o_proj"),
+         (".attention.", ".self_attn."),
          ("moe_statics.", "gate."), ("backbone.embeddings", "model.embed_tokens"),
          ("backbone.norm_f", "model.norm"), ("backbone.", "model."),
          *((".mixer." + x + "_proj", ".self_attn." + x + "_proj") for x in "qkvo"),
          *((".mixer." + x, ".mlp." + x)
            for x in ("up_proj", "down_proj", "gate.", "experts.", "shared_experts.", "fc")),
-         (".mixer.", ".mamba."))
+         (".mixer.", ".mamba."), (".share_expert.", ".mlp.shared_experts."),
+         (".moe.router_bias", ".mlp.gate.e_score_correction_bias"),
+         (".moe.gate.", ".mlp.gate."), (".moe.", ".mlp.experts."))
 GEMMA4 = {"post_attention_layernorm": "post_attention_norm",
           "post_feedforward_layernorm_1": "post_ffw_norm_1",
           "post_feedforward_layernorm_2": "post_ffw_norm_2",
@@ -96,10 +101,13 @@ NAMES["kimi-linear"] = {**NAMES["deepseek2"], "self_attn.b_proj": "ssm_beta",
                         **{"self_attn.%s_proj" % x: "ssm_" + x
                            for x in ("f_a", "f_b", "g_a", "g_b")},
                         **{"self_attn.%s_conv1d" % x: "ssm_conv1d_" + x for x in "qkv"}}
+NAMES["bailingmoe3"] = {**NAMES["kimi-linear"], "self_attn.f_proj": "ssm_f_a",
+                       "self_attn.g_proj": "attn_gate"}
 KIMI_ODD = {"self_attn.dt_bias": "ssm_dt.bias", "self_attn.A_log": "ssm_a"}
 NAMES["muse-glimmer"] = {**POST_NORM, "self_attn.gate_proj": "attn_gate"}
 NAMES["laguna"] = {**{k.replace("experts", "expert"): v for k, v in EXPERTS.items()},
                    "self_attn.g_proj": "attn_gate"}
+NAMES["step35"] = {**EXPERTS, "self_attn.g_proj": "attn_gate"}
 NAMES["falcon-h1"] = SPACE
 KEYS = {"embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
         "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale",
@@ -278,7 +286,8 @@ def space_tensor(c, name, w):
     """Decays as they are used, steps of heads as columns, norms by groups."""
     kind, shape, raw = w
     if name.endswith(".A_log"):
-        decays = [-math.exp(x) for x in g.floats(raw, kind)]
+        sign = 1 if "kda_lower_bound" in c else -1
+        decays = [sign * math.exp(x) for x in g.floats(raw, kind)]
         return "F32", [len(decays), 1], struct.pack("<%df" % len(decays), *decays)
     if name.endswith(".mamba.D"):
         return kind, [shape[0], 1], raw
@@ -331,7 +340,8 @@ def tensors(config, t):
                             "model.vision_embedder.", "model.audio_tower.",
                             "model.embed_audio.", "vision_tower.", "model.vision_adapter.",
                             "model.vision_projection.",
-                            "multi_modal_projector.")):
+                            "multi_modal_projector.", "vision_model.",
+                            "vit_large_projector.")):
             continue
         name = name.replace("model.language_model.", "model.")
         name = name.replace("language_model.", "")
@@ -339,7 +349,9 @@ def tensors(config, t):
             for part, half in shared_parts(c, name, w).items():
                 out[tensor_name(arch, part)] = half
             continue
-        if arch in ("granitehybrid", "kimi-linear") or "mamba_num_heads" in c:
+        if arch == "bailingmoe3":
+            name = ling_name(c, name)
+        if arch in ("granitehybrid", "kimi-linear", "bailingmoe3") or "mamba_num_heads" in c:
             w = space_tensor(c, name, w)
         if arch == "falcon-h1":
             w = falcon_tensor(c, name, w)
@@ -362,7 +374,8 @@ def tensors(config, t):
             for part, half in zip(("k_b", "v_b"), split_kv_b(c, w)):
                 out[tensor_name(arch, name.replace("kv_b", part))] = half
             continue
-        if arch == "muse-glimmer" and name.endswith("layernorm.weight"):
+        if arch == "muse-glimmer" and name.endswith("layernorm.weight") or (
+                arch == "step35" and name.endswith("norm.weight")):
             floats = struct.unpack("<%df" % w[1][0], g.as_f32(w[2], w[0]))
             w = ("F32", w[1], struct.pack("<%df" % w[1][0], *(1 + x for x in floats)))
         if name.endswith("e_score_correction_bias"):
@@ -385,10 +398,41 @@ def tensors(config, t):
         n = len(rope[kind + "_factor"])
         out["rope_factors_%s.weight" % kind] = (
             "F32", [n], struct.pack("<%df" % n, *rope[kind + "_factor"]))
-    factors = g.rope_factors(c)
+    factors = step_factors(c) if arch == "step35" else g.rope_factors(c)
     if factors:
         out["rope_freqs.weight"] = ("F32", [len(factors) // 4], factors)
     return out
+
+
+def step_factors(c):
+    """Of the half of a head that rotates where there is no window; behind them ones."""
+    half = g.rope_factors({**c, "rope_theta": c["rope_theta"][0],
+                           "head_dim": c["head_dim"] // 2})
+    ones = c["head_dim"] // 4
+    return half + struct.pack("<%df" % ones, *[1.0] * ones)
+
+
+def step_keys(c, arch):
+    """A number a layer, where it has one. That layers without a window rotate half of what the
+    others do is not in the file."""
+    n, other = c["num_hidden_layers"], c["attention_other_setting"]
+    windows = [kind == "sliding_attention" for kind in c["layer_types"][:n]]
+    heads = [other["num_attention_heads"] if w else c["num_attention_heads"] for w in windows]
+    out = [("attention.head_count", (g.ARRAY, g.I32), heads),
+           ("attention.head_count_kv", (g.ARRAY, g.I32), [c["num_attention_groups"]] * n),
+           ("attention.sliding_window_pattern", (g.ARRAY, g.BOOL), windows),
+           ("rope.freq_base", g.F32, c["rope_theta"][0]),
+           ("rope.freq_base_swa", g.F32, c["rope_theta"][1]),
+           ("expert_count", g.U32, c["moe_num_experts"]),
+           ("expert_used_count", g.U32, c["moe_top_k"]),
+           ("expert_shared_feed_forward_length", g.U32, c["share_expert_dim"]),
+           ("expert_weights_norm", g.BOOL, c["norm_expert_weight"]),
+           ("expert_weights_scale", g.F32, c["moe_router_scaling_factor"]),
+           ("leading_dense_block_count", g.U32, int(c["moe_layers_enum"].split(",")[0])),
+           ("moe_every_n_layers", g.U32, c["moe_every_n_layer"]),
+           ("swiglu_clamp_exp", (g.ARRAY, g.F32), c["swiglu_limits"][:n]),
+           ("swiglu_clamp_shexp", (g.ARRAY, g.F32), c["swiglu_limits_shared"][:n])]
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
 def long_keys(c, arch):
@@ -452,6 +496,36 @@ def kimi_keys(c, arch):
     out = [("attention.head_count_kv", (g.ARRAY, g.I32), [int(full) for full in c["layers"]]),
            ("ssm.conv_kernel", g.U32, own["short_conv_kernel_size"]),
            ("kda.head_dim", g.U32, own["head_dim"])]
+    return [(arch + "." + name, kind, value) for name, kind, value in out]
+
+
+def ling(c):
+    """Its settings as other models spell them."""
+    return {**{k: v for k, v in c.items() if k != "num_experts"},
+            "n_routed_experts": c["num_experts"], "n_shared_experts": c["num_shared_experts"],
+            "head_dim": c["qk_rope_head_dim"], "num_nextn_predict_layers": 0,
+            "layers": [(i + 1) % c["layer_group_size"] == 0
+                       for i in range(c["num_hidden_layers"])]}
+
+
+def ling_name(c, name):
+    """A gate is a head's behind latent attention, and a channel's behind the delta rule."""
+    part = name.split(".")
+    own = (name.endswith(".self_attn.g_proj.weight") and
+           (int(part[2]) + 1) % c["layer_group_size"])
+    return name.replace("g_proj", "g_a_proj") if own else name
+
+
+def ling_keys(c, arch):
+    out = [("attention.head_count_kv", (g.ARRAY, g.I32), [int(full) for full in c["layers"]]),
+           ("ssm.conv_kernel", g.U32, c["short_conv_kernel_size"]),
+           ("kda.head_dim", g.U32, c["head_dim_of_delta"]),
+           ("kda.safe_gate", g.BOOL, c["kda_safe_gate"]),
+           ("kda.gate_lower_bound", g.F32, c["kda_lower_bound"]),
+           ("expert_shared_feed_forward_length", g.U32,
+            c["moe_shared_expert_intermediate_size"]),
+           ("swiglu_clamp_exp", (g.ARRAY, g.F32), c["expert_swiglu_limit_list"]),
+           ("swiglu_clamp_shexp", (g.ARRAY, g.F32), c["share_expert_swiglu_limit_list"])]
     return [(arch + "." + name, kind, value) for name, kind, value in out]
 
 
@@ -633,7 +707,9 @@ def keys(folder, config, made):
         c = hunyuan(c)
     if c["model_type"] == "kimi_linear":
         c = kimi(c)
-    if c["model_type"] == "deepseek_v4":
+    if c["model_type"] == "bailing_hybrid":
+        c = {**ling(c), "head_dim_of_delta": c["head_dim"]}
+    if c["model_type"] in ("deepseek_v4", "step3p5"):
         c = {**c, "num_nextn_predict_layers": 0}
     arch = g.ARCHS[c["model_type"]] = arch_of(c)
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
@@ -710,9 +786,15 @@ def keys(folder, config, made):
         more = kimi_keys(c, arch)
         out = [k for k in out if k[0] not in {arch + ".expert_weights_norm",
                                               *(m[0] for m in more)}] + more
+    if arch == "bailingmoe3":
+        more = ling_keys(c, arch)
+        out = [k for k in out if k[0] not in {m[0] for m in more}] + more
     if arch == "muse-glimmer":
         out += [(arch + ".logit_scale", g.F32, c["output_multiplier"]),
                 (arch + ".final_logit_softcapping", g.F32, c["final_logit_softcapping"])]
+    if arch == "step35":
+        more = step_keys(c, arch)
+        out = [k for k in out if k[0] not in {m[0] for m in more}] + more
     if arch == "laguna":
         more = laguna_keys(c, arch)
         out = [k for k in out if k[0] not in {m[0] for m in more}

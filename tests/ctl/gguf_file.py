@@ -489,3 +489,16 @@ def oss_tensors(t):
             out[tensor_name(part.replace("_blocks", ".weight"))] = (
                 kind, [e, len(of) // e, k], b"".join(of))
     return out
+
+
+def altered(data, key, value):
+    """A GGUF file whose key has another number of 32 bits."""
+    at = data.index(key.encode()) + len(key) + 4
+    return data[:at] + struct.pack("<I", value) + data[at + 4:]
+
+
+def with_text(data, old, new):
+    """A GGUF file with another text; spaces behind it keep the tensors where they are aligned."""
+    at = data.index(old.encode())
+    new += " " * ((len(old) - len(new)) % 32)
+    return data[:at - 8] + struct.pack("<Q", len(new)) + new.encode() + data[at + len(old):]

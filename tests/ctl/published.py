@@ -56,6 +56,21 @@ LLAMA4 = {"attention_bias": False, "attention_dropout": 0.0, "attn_temperature_t
           0.001, "router_jitter_noise": 0.0, "cache_implementation": "hybrid",
           "_attn_implementation_autoset": True}
 WITH_TEXT = "architectures model_type vision_config "
+VOXTRAL_EARS = {"activation_dropout": 0.0, "activation_function": "gelu",
+                "attention_dropout": 0.0, "dropout": 0.0, "head_dim": 64, "hidden_size": 1280,
+                "initializer_range": 0.02, "intermediate_size": 5120, "layerdrop": 0.0,
+                "max_source_positions": 1500, "model_type": "voxtral_encoder",
+                "num_attention_heads": 20, "num_hidden_layers": 32, "num_key_value_heads": 20,
+                "num_mel_bins": 128, "scale_embedding": False, "vocab_size": 51866}
+STEP = ("att_impl_type attention_other_setting eos_token_id head_dim hidden_size "
+        "intermediate_size layer_types max_position_embeddings moe_every_n_layer "
+        "moe_intermediate_size moe_layer_offset moe_layers_enum moe_num_experts "
+        "moe_router_activation moe_router_scaling_factor moe_top_k need_fp32_gate "
+        "norm_expert_weight num_attention_groups num_attention_heads num_hidden_layers "
+        "num_nextn_predict_layers partial_rotary_factors rms_norm_eps rope_scaling rope_theta "
+        "share_expert_dim sink sliding_window swiglu_limits swiglu_limits_shared use_mfa "
+        "use_head_wise_attn_gate use_moe use_moe_router_bias use_qk_norm use_rope_layers "
+        "vocab_size yarn_only_types zero_centered").split()
 GEMMA4 = "dtype initializer_range tie_word_embeddings transformers_version "
 TEXT_OF_GEMMA4 = " ".join("text." + k for k in (
     "attention_bias attention_k_eq_v bos_token_id enable_moe_block eos_token_id "
@@ -110,6 +125,17 @@ MODELS = [
      "text.rms_norm_eps text.rope_theta text.vocab_size text.hidden_act "
      "text.initializer_range text.use_cache",
      {"text.attention_dropout": 0.0, "text.sliding_window": None}, True),
+    ("Voxtral Mini 3B", "mistral3",
+     "projector_hidden_act torch_dtype transformers_version text.head_dim text.hidden_act "
+     "text.hidden_size text.initializer_range text.intermediate_size "
+     "text.max_position_embeddings text.num_attention_heads text.num_hidden_layers "
+     "text.num_key_value_heads text.rms_norm_eps text.rope_theta text.rope_scaling "
+     "text.use_cache text.vocab_size",
+     {"architectures": ["VoxtralForConditionalGeneration"], "model_type": "voxtral",
+      "audio_config": VOXTRAL_EARS, "audio_token_id": 24, "hidden_size": 3072,
+      "vocab_size": 131072, "text.model_type": "llama", "text.attention_bias": False,
+      "text.attention_dropout": 0.0, "text.mlp_bias": False, "text.pretraining_tp": 1,
+      "text.sliding_window": None}, True),
     ("Ministral 3 8B", "ministral3", WITH_TEXT +
      "dtype image_token_index multimodal_projector_bias projector_hidden_act "
      "spatial_merge_size transformers_version vision_feature_layer text.head_dim "
@@ -191,6 +217,25 @@ MODELS = [
      "tie_word_embeddings topk_group transformers_version use_cache use_grouped_topk "
      "vocab_size " + MLA, {"auto_map": {"AutoConfig": "configuration_kimi.KimiLinearConfig"},
                            "num_nextn_predict_layers": 0, "rope_scaling": None}, True),
+    ("Ling 3.0 tiny", "ling3", "architectures attention_dropout dtype eos_token_id "
+     "expert_swiglu_limit_list first_k_dense_replace gated_attention_proj_granularity_type "
+     "head_dim hidden_act hidden_size initializer_range intermediate_size kda_lower_bound "
+     "kda_safe_gate layer_group_size share_expert_swiglu_limit_list "
+     "max_position_embeddings model_type moe_intermediate_size moe_router_enable_expert_bias "
+     "moe_shared_expert_intermediate_size mtp_loss_scaling_factor n_group no_kda_lora "
+     "norm_topk_prob num_attention_heads num_experts num_experts_per_tok num_hidden_layers "
+     "num_key_value_heads num_shared_experts pad_token_id partial_rotary_factor rms_norm_eps "
+     "rope_interleave rotary_dim routed_scaling_factor score_function scoring_func "
+     "short_conv_kernel_size tie_word_embeddings topk_group topk_method transformers_version "
+     "use_cache use_kda_lora use_mla_nope use_qk_norm vocab_size " + MLA,
+     {"auto_map": {"AutoConfig": "configuration_bailing_moe_v3.BailingMoeV3Config"},
+      "embedding_dropout": 0.0, "group_norm_size": 1, "linear_silu": True,
+      "max_window_layers": 20, "mtp_use_kda": False, "qk_head_dim": 24,
+      "num_kv_heads_for_linear_attn": 0, "num_nextn_predict_layers": 0, "output_dropout": 0.0,
+      "output_router_logits": False, "rope_theta": 6000000, "router_dtype": "fp32",
+      "scale_router_input": False, "seq_aux": True, "up_proj_norm": False, "use_bias": False, "use_nGPT": False, "use_qkv_bias": False,
+      "value_norm": False, "rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 6000000,
+                                               "rope_type": "default"}}, True),
     ("DeepSeek V3.2", "deepseekv32", COMMON + "rope_scaling rope_theta index_head_dim "
      "index_n_heads index_topk " + MOE + MLA,
      dict(DEEPSEEK, auto_map=None), True),
@@ -297,6 +342,13 @@ MODELS = [
       "mlp_only_layers": [0], "moe_apply_router_weight_on_input": False,
       "norm_topk_prob": True, "output_router_logits": False, "qkv_bias": False,
       "router_aux_loss_coef": 0.0}, True),
+    ("Step 3.7 Flash", "step37", WITH_TEXT + "image_token_id projector_bias " + " ".join(
+        "text." + k for k in STEP),
+     {"text.tie_word_embeddings": False, "text.model_type": "step3p5"}, True),
+    ("Step 3.5 Flash", "step37", " ".join(STEP),
+     {"architectures": ["Step3p5ForCausalLM"], "model_type": "step3p5",
+      "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+      "auto_map": {"AutoConfig": "configuration_step3p5.Step3p5Config"}}, True),
     ("Muse Glimmer 30B", "museglimmer", WITH_TEXT +
      "dtype image_token_id out_hidden_size projector_hidden_act projector_hidden_size "
      "tie_word_embeddings transformers_version video_token_id " + " ".join("text." + k for k in (
@@ -392,6 +444,27 @@ MODELS = [
       "text.mtp_use_dedicated_embeddings": False, "text.mtp": {
           "hybrid": True, "layer_types": ["full_attention"], "num_hidden_layers": 1,
           "rope_theta": 10000}}, True),
+    ("GLM 5.3 Flash", "glm5next", WITH_TEXT + "image_token_id video_token_id " + " ".join(
+        "text." + k for k in (
+            "attention_bias attention_dropout bos_token_id dtype eos_token_id hc_eps hc_mult "
+            "hc_sinkhorn_iters head_dim hidden_act hidden_size index_head_dim index_kpool "
+            "index_kpool_always_select_tail index_n_heads index_topk indexer_types "
+            "initializer_range intermediate_size kv_lora_rank max_position_embeddings "
+            "mlp_layer_types model_type moe_intermediate_size n_group n_routed_experts "
+            "n_shared_experts norm_topk_prob num_attention_heads num_experts_per_tok "
+            "num_hidden_layers num_key_value_heads pad_token_id q_lora_rank qk_head_dim "
+            "qk_nope_head_dim qk_rope_head_dim rms_norm_eps routed_scaling_factor swiglu_limit "
+            "tie_word_embeddings topk_group use_cache v_head_dim vocab_size").split()),
+     {"text.first_k_dense_replace": 1, "text.index_kpool_compress": True,
+      "text.index_share_for_mtp_iteration": True, "text.indexer_rope_interleave": True,
+      "text.layer_types": ["linear_attention"] + ["deepseek_sparse_attention"] * 2 +
+                          ["linear_attention", "deepseek_sparse_attention"],
+      "text.linear_attn_config": {
+          "full_attn_layers": [1, 2, 4], "gate_lower_bound": -5.0, "head_dim": 20,
+          "kda_layers": [0, 3], "num_heads": 4, "short_conv_kernel_size": 4},
+      "text.mhc": True, "text.mla_use_nope": True, "text.moe_router_dtype": "float32",
+      "text.num_nextn_predict_layers": 1, "text.scoring_func": "sigmoid",
+      "text.topk_method": "noaux_tc"}, True),
     ("DeepSeek V4 Flash", "deepseekv4-fp8",
      "architectures attention_bias attention_dropout compress_rate_hca compress_ratios "
      "compress_rope_theta expert_dtype hc_eps hidden_act initializer_range norm_topk_prob "
@@ -466,6 +539,8 @@ SOURCES = {
     "GLM-4.7-Flash": "a test of a drafter on Apple's GPUs, with the keys of the file",
     "DeepSeek V3 0324": AIC % "deepseek-ai--DeepSeek-V3",
     "Kimi K2 Instruct": AIC % "moonshotai--Kimi-K2-Instruct",
+    "GLM 5.3 Flash": "the keys that tests of vLLM and of converters give it",
+    "Ling 3.0 tiny": "the config.json of a finetune of it, as an app's tests carry it",
     "Kimi Linear 48B A3B Instruct": "the config.json of a quantization of it in NVFP4",
     "DeepSeek V3.2": AIC % "deepseek-ai--DeepSeek-V3.2",
     "DeepSeek V4 Flash": AIC % "deepseek-ai--DeepSeek-V4-Flash",
@@ -479,6 +554,9 @@ SOURCES = {
     "ERNIE 4.5 21B A3B": "a test of PaddlePaddle/FastDeploy, which writes such a file",
     "Hunyuan 7B": "a log of a quantization, which prints the file of Hy-MT2-7B",
     "K-EXAONE 236B A23B": "tests of a runtime for Apple's GPUs, with the keys of the file",
+    "Step 3.5 Flash": "a runtime in Zig, which reads the keys of the file",
+    "Step 3.7 Flash": "configuration_step3p7.py of Hugging Face Transformers, for the keys "
+                      "that the files on the hub have",
     "Laguna XS 2.1": "a test of a plugin for an inference server, with the keys of the file",
     "Hy3 Preview": "a test of a runtime for Apple's GPUs, with the keys of the file",
     "OLMo 2 7B": MLC % "olmo2_7b",
@@ -497,6 +575,7 @@ SOURCES = {
 }
 # Nobody quotes these as far as was found. Their keys are known of the published files.
 KNOWN = ("Bielik 11B v2", "Mistral Small 3.2", "Mistral Small 4 119B", "Muse Glimmer 30B",
-         "Qwen3 8B AWQ", "Seed-OSS 36B", "Granite 3.3 8B", "Granite 3.1 3B A800M",
+         "Qwen3 8B AWQ", "Seed-OSS 36B", "Voxtral Mini 3B", "Granite 3.3 8B",
+         "Granite 3.1 3B A800M",
          "Granite MoE Shared", "Granite 4.0 H 1B", "Bamba 9B v2", "ERNIE 4.5 0.3B",
          "Hunyuan A13B", "EXAONE 4.0 1.2B", "Command R7B", "LFM2 8B A1B")

@@ -19,7 +19,7 @@ def ok(fact, name, detail=""):
     print("%sok %d - %s" % ("" if fact else "not ", count, name))
     if not fact:
         failed += 1
-        for line in str(detail).splitlines()[:20]:
+        for line in str(detail).splitlines()[:40]:
             print("# " + line)
     sys.stdout.flush()
 

@@ -46,7 +46,8 @@ def refused(name, args, *words):
 def walk(command):
     argv = command.split()
     code, help_, err = run(*argv, "--help")
-    ok(code == 0 and help_.startswith("Usage: haloctl " + command) and not err,
+    ok(code == 0 and help_.startswith("Usage: haloctl " + command) and not err and
+       "(null)" not in help_,
          command + " --help", help_ + err)
     ok(all(re.match(r"  .{26} \S", x) or not re.search(r"\S  +\S", x[6:])
            for x in help_.splitlines() if re.match(r"  (-\w, |    )--", x)),
@@ -73,12 +74,35 @@ def walk(command):
             refused("a server without its flag", [*argv, NOWHERE], "use --url " + NOWHERE)
 
 
+# A mistyped word, a word of another program, and what is said of it.
+TYPOS = [
+    (["pul", "Qwen/Qwen3-8B"], 2, 'no command "pul"; did you mean pull?'),
+    (["bench", "serv"], 2, 'no command "bench serv"; did you mean bench serve?'),
+    (["kernels", "predct"], 2, 'no command "predct"; did you mean predict?'),
+    (["doctor", "--modle", "x"], 2, 'option "--modle"; did you mean --model?'),
+    (["bench", "serve", "--concurency=4"], 2, 'did you mean --concurrency?'),
+    (["pull", "--reviison", "x"], 2, "did you mean --revision?"),
+    (["xyzzy"], 2, 'no command "xyzzy"\n'),
+    (["rm", "a/b"], 2, "haloctl models --remove ORG/NAME"),
+    (["list"], 2, "haloctl models lists"),
+    (["run", "x"], 2, "haloctl chat --model"),
+    (["serve"], 2, "halod serves"),
+    (["pull", "-h"], 0, "Usage: haloctl pull"),
+    (["help", "pull"], 0, "Usage: haloctl pull"),
+    (["help", "bench", "agents"], 0, "Usage: haloctl bench agents"),
+    (["help", "pul"], 2, "did you mean pull?"),
+]
+
+
 def main():
     names = [c for c in commands() if c != "kernels"]
     lab = ["kernels " + c for c in commands("kernels")]
     ok(len(names) > 12 and len(lab) == 6, "the commands", names + lab)
     for command in names + lab:
         walk(command)
+    for words, status, said in TYPOS:
+        code, out, err = run(*words)
+        ok(code == status and said in out + err, " ".join(words), (code, out, err))
     for flag in ("--cache", "--remove"):
         refused("a server's list and a cache", ["models", "--url", NOWHERE, flag, "a/b"], "--url",
                 flag)

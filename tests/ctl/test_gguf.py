@@ -394,6 +394,30 @@ def families(tmp):
         verify(path, folder, name + " as GGUF")
 
 
+def with_mtp_keys(keys, n):
+    """Of a file with an MTP layer behind n layers: lists of a number a layer have its number, too."""
+    more = {"block_count": n + 1}
+    for k, _, v in keys:
+        if isinstance(v, list) and len(v) == n:
+            more[k.partition(".")[2]] = v + [max(v)]
+    arch = next(k for k, _, _ in keys if k.endswith(".block_count")).partition(".")[0]
+    return [(k, t, more.get(k.partition(".")[2], v)) for k, t, v in keys] + [
+        (arch + ".nextn_predict_layers", g.U32, 1)]
+
+
+def lists_of_mtp(tmp):
+    """Ling 3 and Step 3.7 with lists that are one number longer than the model has layers."""
+    for name in ("ling3", "step37"):
+        folder = os.path.join(GOLDEN, name)
+        config = g.read_json(folder, "config.json")
+        tensors = gguf_families.tensors(config, g.load(folder))
+        n = gguf_families.text_config(config)["num_hidden_layers"]
+        path = os.path.join(tmp, name + "-mtp.gguf")
+        g.write(path, with_mtp_keys(gguf_families.keys(folder, config, tensors), n), tensors)
+        verify(path, folder, name + " with keys of an MTP layer")
+        os.remove(path)
+
+
 def mtp_block(tmp):
     """An MTP layer is both attention and experts in Nemotron 3, as no other layer
     is. llama.cpp's converter puts it behind the others, and it is not read."""
@@ -413,13 +437,7 @@ def mtp_block(tmp):
                                                   bytes(4 * hidden * hidden))
     tensors["blk.%d.nextn.enorm.weight" % n] = ("F32", [hidden], bytes(4 * hidden))
     tensors["blk.%d.nextn.hnorm.weight" % n] = ("F32", [hidden], bytes(4 * hidden))
-    more = {"block_count": n + 1}
-    for k, _, v in keys:
-        if isinstance(v, list) and len(v) == n:  # of attention, and of experts
-            more[k.partition(".")[2]] = v + [max(v)]
-    keys = [(k, t, more.get(k.partition(".")[2], v)) for k, t, v in keys]
-    keys.append(("nemotron_h_moe.nextn_predict_layers", g.U32, 1))
-    g.write(path, keys, tensors)
+    g.write(path, with_mtp_keys(keys, n), tensors)
     verify(path, folder, "Nemotron 3 with an MTP layer")
     os.remove(path)
 
@@ -512,6 +530,7 @@ with tempfile.TemporaryDirectory() as folder:
     whole_words(folder)
     families(folder)
     mtp_block(folder)
+    lists_of_mtp(folder)
     ngrams(folder)
     recurrent(folder)
     blocks(folder)

@@ -68,8 +68,10 @@ def verify(model, wanted, *more):
         code, out, err = haloctl("verify", "--model", model, *HIP, *more, "--json",
                                  "--reference", shorten(model, wanted, folder))
     v = json.loads(out) if out else {}
-    ok(code == 0 and v["pass"] and v["max_delta"] <= 0.15 and v["mean_delta"] <= 0.02,
-       "verify " + " ".join([name, *more]), (out, err))
+    # Where a router's tie sent a token elsewhere, along the exact run's experts (docs/gpu.md).
+    at, kind = (v["routing"], "along_") if (v.get("routing") or {}).get("ties") else (v, "")
+    ok(code == 0 and v["pass"] and at[kind + "max_delta"] <= 0.15 and
+       at[kind + "mean_delta"] <= 0.02, "verify " + " ".join([name, *more]), (out, err))
     ok(v.get("backend") == "hip" and v["tokens"] >= sum(wanted.values()),
        "compares all of it", v)
 
@@ -246,7 +248,7 @@ families = ("qwen3vl", "qwen3vlmoe", "mistral3", "seedoss", "granite", "smollm3"
             "bamba", "qwen3-nf4", "qwen3-hqq", "qwen3moe-ct-mixed", "qwen4exp", "llama4",
             "llama4-dense", "nemotronhsuper", "deepseekv32", "deepseekv4", "deepseekv4-fp8",
             "glm4moe-groups", "cohere", "cohere2", "exaonemoe", "hyv3", "mistral4", "laguna",
-            "museglimmer", "falconh1", "kimilinear")
+            "museglimmer", "falconh1", "kimilinear", "ling3", "step37", "glm5next")
 # check_gfx11.py verifies these on machine code, where the build has some.
 if os.path.exists(os.path.join(BUILD, "kernels/gfx1151.hsaco")):
     families = tuple(f for f in families if f not in (

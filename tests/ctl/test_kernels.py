@@ -25,7 +25,7 @@ def bench_decode():
     for part, args, group, launches in (
             ("head-int8", [], "0", 1), ("head-int8", ["-t", "2"], "0", 1),
             ("top", [], "0", 2), ("top", ["-t", "3"], "0", 2),
-            ("ffn-up", [], "32", 2), ("ffn-up", ["-a", "half", "-t", "3"], "32", 3),
+            ("ffn-up", [], "32", 2), ("ffn-up", ["-a", "t16y2w8c16", "-t", "3"], "32", 3),
             )[::3 if SHORT else 1]:
         code, out, err = haloctl("kernels", "bench", "--csv", "--cold-mb", "1", "-r", "1",
                                  "-m", "tiny", "-p", part, *args, *LIB)
@@ -96,11 +96,11 @@ def tune(tmp):
     """A table names what is fastest; the backend takes it, and leaves out what is wrong."""
     table = os.path.join(tmp, "gfx1151.tune")
     with open(table, "w") as f:
-        f.write("# a comment\nint4 1024 1024 deep\nint4 5 5 nothing\nnonsense\n"
+        f.write("# a comment\nint4 1024 1024 t32y1w16c32\nint4 5 5 nothing\nnonsense\n"
                 "linear-tiles 3\nlinear-tiles 99\nexpert-tiles 1\nexpert-tiles few\n"
                 "moe-tile 768 2048 none\nmoe-tile 768 2048 m16n64\nmoe-up 768 2048 slim\n"
                 "tile 4096 1024 m64n64 256\nmoe-tile 768 2048 m64n128\n"
-                "tile 4096 1024 m64n64 0\nint4 1024 1024 deep 9\nmoe-tile 5 5 m64n128 1 2\n")
+                "tile 4096 1024 m64n64 0\nint4 1024 1024 t32y1w16c32 9\nmoe-tile 5 5 m64n128 1 2\n")
     model = os.path.join(tmp, "model")
     haloctl("synth", "-s", "qwen3-0.6b", "-l", "1", "-v", "3200", "-o", model)
     code, out, err = haloctl("generate", "--model", model, "--backend", "hip", *LIB,
@@ -137,7 +137,7 @@ def tune(tmp):
     with open(table) as f:
         lines = [line.split() for line in f if not line.startswith("#")]
     ok(code == 0 and out.count(b"(tiny ffn-up):") == 2 and [b[0] for b in best] ==
-       ["int4", "tile"] and lines[:2] == best and {"wide", "half"} < set(tried[0][1]),
+       ["int4", "tile"] and lines[:2] == best and {"t32y4w16c32", "t16y2w8c16"} < set(tried[0][1]),
        "gate and up are tuned with the norm and the activation they have", (out, lines))
     # The case with both is no entry of its own: its weights are gate-up's.
     for part in ("ffn-up", "head-int8", "top"):

@@ -173,9 +173,9 @@ def verify_models(tiny, n_cases):
            and v["cases"] == n_cases == v["greedy_cases"]
            and v["top1_agree"] == v["steps"] and v["text_faults"] == 0,
            "in every case", out)
-        # Under a sanitizer half of them the fast way: test_qwen3 takes all the exact one.
+        # Under a sanitizer a few: test_qwen3 takes all of them through the engine.
         names = sorted(os.listdir(GOLDEN))
-        for name in names if not SHORT else () if way else names[::2]:
+        for name in names if not SHORT else () if way else names[::8]:
             code, out, err = haloctl("verify", "--model", os.path.join(GOLDEN, name),
                                      *way)
             ok(code == 0 and b"PASS" in out, name, out + err.encode())

@@ -13,10 +13,13 @@ import subprocess
 import tempfile
 import threading
 
-from tap import BUILD, TINY, done, eq, ok
+import gguf_families
+import gguf_file
+from tap import BUILD, SRC, TINY, done, eq, ok
 
 COMMIT = "c0ffee00" * 5
 FILES = {}
+GGUF = {}      # of a repository with GGUF files
 
 
 def git_digest(data):
@@ -31,8 +34,32 @@ def fill():
     FILES["onnx/model.safetensors"] = b"not needed either\n"
 
 
+def fill_gguf():
+    """A model that sees, in a folder of its own; towers in the one above; MTP layers, which are of
+    another model."""
+    vision = os.path.join(SRC, "tests/golden/vision")
+    folder = os.path.join(vision, "mistral3")
+    config = gguf_file.read_json(folder, "config.json")
+    tensors = gguf_families.tensors(config, gguf_file.load(folder))
+    path = os.path.join(tmp, "text.gguf")
+    gguf_file.write(path, gguf_families.keys(folder, config, tensors), tensors)
+    for name, source in (
+            ("Q4_0/m-Q4_0.gguf", path), ("m-F16.gguf", path),
+            ("mmproj-F16.gguf", os.path.join(vision, "mmproj-mistral3.gguf")),
+            ("mmproj-F32.gguf", os.path.join(vision, "mmproj-mistral3.gguf")),
+            ("mtp-m-Q4_0.gguf", os.path.join(SRC, "tests/golden/formats/glm4moe-mtp.gguf")),
+            ("mtp-m-Q8_0.gguf", os.path.join(SRC, "tests/golden/formats/glm4moe-mtp.gguf"))):
+        with open(source, "rb") as f:
+            GGUF[name] = f.read()
+    GGUF["README.md"] = b"not needed\n"
+
+
 def is_large(name):
-    return name.endswith(".safetensors")
+    return name.endswith((".safetensors", ".gguf"))
+
+
+def files_of(path):
+    return GGUF if "/halo/parts/" in path else FILES
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -71,18 +98,18 @@ class Hub(Handler):
         self.note()
         if "/gated" in self.path and self.headers["Authorization"] != "Bearer hf_right":
             return self.answer(401, b'{"error":"Access to model is restricted"}')
-        if re.match(r"/api/models/halo/(tiny|gated)/revision/main\?blobs=true$", self.path):
-            return self.answer(200, json.dumps({
-                "sha": COMMIT, "siblings": [self.sibling(n) for n in FILES]}).encode())
-        m = re.match(r"/halo/(?:tiny|gated)/resolve/%s/(.*)$" % COMMIT, self.path)
-        if not m or m.group(1) not in FILES:
+        files = files_of(self.path)
+        if re.match(r"/api/models/halo/(tiny|gated|parts)/revision/main\?blobs=true$", self.path):
+            return self.answer(200, json.dumps({"sha": COMMIT, "siblings": [
+                self.sibling(n, d) for n, d in files.items()]}).encode())
+        m = re.match(r"/halo/(?:tiny|gated|parts)/resolve/%s/(.*)$" % COMMIT, self.path)
+        if not m or m.group(1) not in files:
             return self.answer(404, b"Repository not found")
         if is_large(m.group(1)):
             return self.answer(302, headers=[("Location", cdn.url + "/" + m.group(1))])
-        return self.answer(200, FILES[m.group(1)])
+        return self.answer(200, files[m.group(1)])
 
-    def sibling(self, name):
-        data = FILES[name]
+    def sibling(self, name, data):
         row = {"rfilename": name, "size": len(data), "blobId": git_digest(data)}
         if is_large(name):
             row["lfs"] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
@@ -94,7 +121,7 @@ class Cdn(Handler):
 
     def do_GET(self):
         self.note()
-        data = FILES[self.path[1:]]
+        data = FILES.get(self.path[1:]) or GGUF[self.path[1:]]
         mode = self.server.mode
         if "damaged" in mode:
             data = data[:100] + bytes([data[100] ^ 1]) + data[101:]
@@ -165,10 +192,18 @@ def test_pull():
     code, out, err = haloctl("generate", "--model", "halo/tiny", "-n", "4", "--no-think",
                              "-p", "What is 2+2? Answer in one word.")
     ok(code == 0 and "Four" in out, "the model answers by its name", err)
-    p = subprocess.Popen([os.path.join(BUILD, "halod"), "-c", "/dev/null", "--model",
-                          "halo/tiny", "--unix-socket", os.path.join(tmp, "s")],
-                         stderr=subprocess.PIPE, text=True,
-                         env={"PATH": os.environ["PATH"], "HOME": tmp})
+    said = serve("halo/tiny")
+    ok("ready: halo/tiny on" in said, "halod serves it under that name", said)
+    code, out, err = haloctl("generate", "--model", "halo/none", "-p", "x")
+    ok(code != 0 and "haloctl pull halo/none" in err, "one that is not there: what to do", err)
+
+
+def serve(*args):
+    """What halod says of a model until it is ready, and what it takes."""
+    socket = os.path.join(tmp, "served")
+    p = subprocess.Popen([os.path.join(BUILD, "halod"), "-c", "/dev/null", "--unix-socket", socket,
+                          "--self-check", "off", "--model", *args], stderr=subprocess.PIPE,
+                         text=True, env={"PATH": os.environ["PATH"], "HOME": tmp})
     said = []
     for line in p.stderr:
         said.append(line)
@@ -176,9 +211,55 @@ def test_pull():
             break
     p.terminate()
     p.communicate()
-    ok("ready: halo/tiny on" in said[-1], "halod serves it under that name", said)
-    code, out, err = haloctl("generate", "--model", "halo/none", "-p", "x")
-    ok(code != 0 and "haloctl pull halo/none" in err, "one that is not there: what to do", err)
+    return "".join(said)
+
+
+def test_beside():
+    """What lies beside a GGUF model comes with it, and halod finds it."""
+    cache = os.path.join(tmp, ".cache/huggingface/hub")
+    folder = os.path.join(model_dir(cache, "halo--parts"), "snapshots", COMMIT)
+
+    def there():
+        return sorted(os.path.relpath(os.path.join(at, n), folder)
+                      for at, _, names in os.walk(folder) for n in names)
+
+    code, out, err = pull("halo/parts:Q4_0")
+    eq((code, there()), (0, ["Q4_0/m-Q4_0.gguf", "mmproj-F16.gguf", "mtp-m-Q4_0.gguf"]),
+       "the tower of 16 bits and the MTP layer of the same name come with a model")
+    ok(err.endswith("To serve it: halod --model halo/parts:Q4_0\n"), "how to serve it", err)
+    said = serve("halo/parts:Q4_0")
+    ok("ready: halo/parts:Q4_0" in said and "images: the model's vision tower runs" in said,
+       "halod finds the tower in the folder above the model's, as the hub has it", said)
+    ok("mtp-m-Q4_0.gguf: not used: it is of a glm4moe" in said, "and the MTP layer", said)
+    code, out, err = pull("halo/parts:F16", "--mmproj", "F32", "--mtp", "none")
+    eq((code, there()), (0, ["Q4_0/m-Q4_0.gguf", "m-F16.gguf", "mmproj-F16.gguf",
+                             "mmproj-F32.gguf", "mtp-m-Q4_0.gguf"]), "others by their names")
+    code, out, err = pull("halo/parts:mtp-m-Q8_0")
+    ok(code == 0 and "mtp-m-Q8_0.gguf" in there() and "halod --model" not in err and
+       "without mtp-" in err, "a layer alone", err)
+    said = serve("halo/parts:F16")
+    ok(re.search(r"warning: .*/m-F16.gguf: 2 files beside it may hold its MTP layer, and none is "
+                 r"used. Call one mtp- and then as the model's file\n", said),
+       "of two layers none is used, and the log says how one is chosen", said)
+    ok(re.search(r"m-F16.gguf: 2 files beside it may hold its vision tower, and none is used. "
+                 r"mmproj names one\n", said) and "images: " not in said,
+       "nor of two towers; a part of a tower's name means the model", said)
+    said = serve("halo/parts:F16", "--mmproj", os.path.join(folder, "mmproj-F32.gguf"))
+    ok("images: the model's vision tower runs" in said and "its vision tower," not in said,
+       "which mmproj ends", said)
+    code, out, err = pull("halo/parts:mmproj-F16")
+    ok(code == 0 and "--mmproj %s/mmproj-F16.gguf\n" % folder in err, "a tower alone", err)
+    code, out, err = pull("halo/parts:F16", "--mmproj", "Q8_0")
+    ok(code == 1 and "--mmproj Q8_0: no file fits; there are mmproj-F16.gguf, mmproj-F32.gguf" in
+       err, "no such tower", err)
+    for file, rest in (("F16", ["Q4_0/m-Q4_0.gguf", "mmproj-F16.gguf", "mmproj-F32.gguf",
+                                "mtp-m-Q4_0.gguf", "mtp-m-Q8_0.gguf"]),
+                       ("Q4_0", ["mmproj-F16.gguf", "mmproj-F32.gguf", "mtp-m-Q8_0.gguf"]),
+                       ("mmproj-F32", ["mmproj-F16.gguf", "mtp-m-Q8_0.gguf"])):
+        code, out, err = haloctl("models", "--remove", "halo/parts:" + file)
+        eq((code, there()), (0, rest), "removed: %s; a tower goes by its name alone" % file)
+    code, out, err = pull("halo/tiny", "--mtp", "Q8_0", "--cache", os.path.join(tmp, "none"))
+    ok(code == 1 and "--mtp is for models in GGUF files" in err, "a folder has it", err)
 
 
 def test_address():
@@ -214,6 +295,15 @@ def test_models():
     ok(code == 0 and "3.0 MiB" in out and sorted(os.listdir(other)) ==
        ["x-Q4_K_M.gguf", "x-Q8_0.gguf"] and sorted(os.listdir(blobs)) == ["x-Q4_K_M", "x-Q8_0"],
        "one GGUF file goes, and none with a longer name", (out, err))
+    os.symlink("../../blobs/x-Q8_0", os.path.join(other, "y-Q8_0.gguf"))
+    code, out, err = haloctl("models", "--cache", cache, "--remove", "halo/quants:x-Q8_0")
+    ok(code == 0 and ", 0.0 MiB" in out and sorted(os.listdir(other)) == ["x-Q4_K_M.gguf", "y-Q8_0.gguf"]
+       and sorted(os.listdir(blobs)) == ["x-Q4_K_M", "x-Q8_0"],
+       "a file stays while it has another name", (out, err, os.listdir(blobs)))
+    os.symlink("../../blobs/x-Q8_0", os.path.join(other, "z-Q8_0.gguf"))
+    code, out, err = haloctl("models", "--cache", cache, "--remove", "halo/quants:Q8_0")
+    ok(code == 0 and "3.0 MiB" in out and os.listdir(blobs) == ["x-Q4_K_M"],
+       "and goes with the last of its names", (out, err, os.listdir(blobs)))
     code, out, err = haloctl("models", "--cache", cache, "--remove", "halo/tiny")
     ok(code == 0 and not os.path.exists(model_dir(cache)) and os.path.exists(other),
        "a model goes whole, and no other", (out, err))
@@ -302,7 +392,9 @@ fill()
 hub, cdn = Server(Hub), Server(Cdn)
 tmp = tempfile.mkdtemp(prefix="halod-pull-")
 try:
+    fill_gguf()
     test_pull()
+    test_beside()
     test_address()
     test_models()
     test_faults()

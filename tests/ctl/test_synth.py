@@ -97,6 +97,9 @@ MIXES = {
 }
 # Bits of a weight in the file, of all of Qwen3-30B-A3B: published files have so many.
 BITS = {"q4_k_m": 4.86, "q5_k_m": 5.69, "q6_k": 6.57, "q8_0": 8.51, "iq4_xs": 4.34}
+# GB of files of Qwen3.8-Flash-Next with their MTP layer. A published ud-q4_k_xl without it has
+# 111.3, a folder in NVFP4 126.
+FLASH = {"iq4_xs": 99.7, "ud-q4_k_xl": 111.3, "mxfp4": 125.5, "nvfp4": 128.7}
 
 
 def mixes(tmp):
@@ -124,6 +127,36 @@ def mixes(tmp):
     eq(sorted(v["formats"]), ["f32", "q4_k", "q5_k", "q6_k"], "gated delta nets have Q5_K")
 
 
+def flash_next(tmp):
+    """Qwen3.8-Flash-Next, whose experts and n-grams have rows that are no blocks of 256."""
+    shape = ["--shape", "qwen3.8-flash-next"]
+    out, v = runs(tmp, 4, *shape, "--vocab", "3200", "--experts", "10", "--ngrams", "500",
+                  "--format", "ud-q4_k_xl")
+    eq(sorted(v["formats"]), ["bf16", "f32", "iq4_nl", "q4_k", "q5_1", "q6_k", "q8_0"],
+       "formats of blocks that fit the rows")
+    eq(v["parts"]["n-grams"]["weights"], 160 * 8320, "a table of n-grams of 16 parts")
+    out = os.path.join(tmp, "flash")
+    for name, size in FLASH.items():
+        make(out, *shape, "--empty", "--format", name)
+        v = json.loads(haloctl("inspect", "--model", out, "--json")[1])
+        parts = v["parts"]
+        ok(abs(v["weight_bytes"] * 1e-9 - size) < 0.05, "%s is a file of %.1f GB" % (name, size),
+           v["weight_bytes"])
+        n = parts["other"]["tensors"]
+        eq((v["tensors"] - n, n), (1864, 49) if name == "nvfp4" else (1224, 32),
+           "tensors of published files, and of the MTP layer; in NVFP4 also factors of both")
+        ok(176.9e9 < v["weights"] - parts["other"]["weights"] < 177e9, "177 B", v["weights"])
+        eq(v["memory_bytes"], v["weight_bytes"] - parts["n-grams"]["bytes"] + v["kv_bytes"] +
+           v["state_bytes"], "n-grams stay on the disk")
+        ok(parts["n-grams"]["bytes_per_token"] < 3000, "and a token reads 16 rows of them",
+           parts["n-grams"])
+        ok(parts["streams"]["bytes_per_token"] > 0.3e9, "it reads all mixers of the streams",
+           parts["streams"])
+    text = haloctl("inspect", "--model", out)[1].decode()
+    ok("n-grams that stay in the model's files, and are not in the memory: 51879.92 MiB" in text,
+       "the text says so", text)
+
+
 def faults(tmp):
     out = os.path.join(tmp, "none")
     for args, word in ((["--out", out], "--shape"),
@@ -135,6 +168,8 @@ def faults(tmp):
                        (["--shape", "qwen3-30b-a3b", "--out", out, "--experts", "4"],
                         "experts"),
                        (["--shape", "qwen3-8b", "--out", out, "--vocab", "100"], "100"),
+                       (["--shape", "qwen3-8b", "--out", out, "--ngrams", "100"], "ngrams"),
+                       (["--shape", "qwen3.8-flash-next", "--out", out], "ud-q4_k_xl"),
                        (["--shape", "qwen3-8b", "--out", "/nonexistent/x"],
                         "/nonexistent")):
         code, text, err = haloctl("synth", *args)
@@ -154,6 +189,11 @@ with tempfile.TemporaryDirectory() as tmp:
     folder, v = runs(tmp, 1, "--shape", "qwen3-30b-a3b", "--vocab", "3200",
                      "--experts", "12")
     eq(v["config"]["experts"], 12, "the experts asked for")
+    big = os.path.join(tmp, "hybrid")
+    make(big, "--shape", "qwen3.5-27b", "--empty")
+    v = json.loads(haloctl("inspect", "--model", big, "--json")[1])
+    eq(round(v["weights"] / 1e9, 1), 26.9,
+       "a dense model with gated delta nets has as many weights as the published one")
     folder, v = runs(tmp, 4, "--shape", "qwen3.5-35b-a3b", "--vocab", "3200",
                      "--experts", "8")
     names, _ = tensors(os.path.join(folder, "model.safetensors"))
@@ -168,4 +208,5 @@ with tempfile.TemporaryDirectory() as tmp:
     eq(text, haloctl("tokenize", "--model", TINY, "-p", "What is 2+2?")[1],
        "text is encoded as by the tokenizer it comes from")
     mixes(tmp)
+    flash_next(tmp)
     done()

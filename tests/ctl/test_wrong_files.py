@@ -27,7 +27,8 @@ with tempfile.TemporaryDirectory() as tmp:
             (WORDS, (), ("there is no", "tokenizer.json: fetch it")),
             (WORDS, ("tokenizer.model",), ("only tokenizer.model", "save_pretrained")),
             (WORDS, ("vocab.json", "merges.txt"), ("only vocab.json",)),
-            (WORDS, ("tekken.json",), ("only tekken.json",))):
+            (WORDS, ("tiktoken.model",), ("only tiktoken.model",)),
+            (WORDS, ("tekken.json",), ("tekken.json", "line 1"))):
         folder = os.path.join(tmp, "model")
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(FOLDER, folder)

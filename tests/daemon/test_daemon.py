@@ -203,10 +203,14 @@ def test_weight_cache(t, tmp):
                 time.sleep(0.05)
             d.terminate()
             t.equal(d.wait(), 0, "exits 0")
-    t.equal([len(n) for n in notes], [1 + len(beside)] * 2, "each model has a note")
-    # Linux may have no huge pages for a file at the first start, and some at the second.
+    # Only with AVX-512 are numbers of 16 bits packed, as the model for audio has them.
+    packs = any("avx512" in name for name in os.listdir(cache))
+    t.equal([len(n) for n in notes], [1 + (packs and len(beside))] * 2,
+            "each model that is packed has a note")
+    # Linux may have no huge pages for a file at one of the starts, and says so.
     for first, second in zip(*notes):
-        t.ok("mapped from " in second if "go to " + cache in first else "small ones" in first,
+        t.ok("small ones" in first or
+             ("go to " + cache in first and ("mapped from " in second or "small ones" in second)),
              "the second start maps what the first has written, in huge pages", notes)
     t.equal(answers[0], answers[1], "the answer is the same")
     with Daemon(env={"CACHE_DIRECTORY": cache}, backend="cpu", weight_cache='""') as d:
@@ -226,11 +230,16 @@ def test_sampling(t, tmp):
              "top_k 1 (halod.conf), min_p 0.05 (halod.conf)" in line,
              "the log says which defaults hold, and from where", line)
         t.equal(len(texts(d)), 1, "so does top_k")
+        t.ok("tool calls: hermes (the chat template)" in d.wait_log("tool calls: "),
+             "and how the model writes calls")
+    with Daemon(tool_format="none") as d:
+        t.ok("tool calls: none (halod.conf)" in d.wait_log("tool calls: "), "the setting's, too")
 
 
 def test_drain(t, tmp):
     with Daemon(drain_timeout="10m") as d:
-        stream = d.stream(max_tokens=1000, ignore_eos=True)  # longer than what is asked beside it
+        # Longer than what is asked beside it: ThreadSanitizer's tokens take ten times as long.
+        stream = d.stream(max_tokens=200 if "races" in CHECK else 1000, ignore_eos=True)
         events = stream.events()
         next(events)
         d.terminate()

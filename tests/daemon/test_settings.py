@@ -40,7 +40,8 @@ WORDS = {
 IDLE = ["metrics_need_key = yes", "max_requests_per_key = 2", "speculative = mtp",
         "speculative = draft", "draft_model = {}/halo-tiny\nspeculative = lookup",
         "draft_model = {}/last\nspeculative = auto",
-        "kv_dir = {}/kv\nprefix_cache = no", "mmproj = {}/text\nimages = off",
+        "kv_dir = {}/kv\nprefix_cache = no", "mmproj = {}/text\nimages = off\naudio = off",
+        "mmproj = {}/text\nimages = off",
         "expert_memory = many", "expert_memory = 1G\nexact = yes", "ctx = 16777216",
         "backend = hip\nhip_library = {}/text",
         "rerank_model = {}/last", "embedding_model = {}/halo-tiny", "model = {}/last",
@@ -120,6 +121,21 @@ class Case:
         self.t.ok(begun in (None, seen), "  a start says the same", (begun, seen))
 
 
+def test_several(t, c):
+    """Faults of folders, of what clients need and of models, at once: a check tells each."""
+    lines = ["model = /none/model", "kv_dir = /none/kv", "state_dir = /none/state",
+             "tls_cert = /none/cert", "tls_key = /none/key", "api_key_file = /none/keys",
+             "unix_socket = /none/socket"]
+    seen, begun = c.both_ways("\n".join(lines))
+    for key, words in (("kv_dir", "kv_dir = /none/kv"), ("state_dir", "state_dir = /none/state"),
+                       ("tls_cert", "tls_cert: /none/cert"), ("keys", "API keys: /none/keys"),
+                       ("unix_socket", "/none/socket"), ("model", "model: /none/model")):
+        t.ok(sum(words in line for line in seen[2]) == 1, "several faults: " + key, seen)
+    t.ok(seen[0] == 2 and len(seen[2]) == 6, "and no other", seen)
+    t.ok(not begun or (begun[0] == 2 and begun[2] == seen[2][:len(begun[2])]),
+         "  a start says the first of them", (seen, begun))
+
+
 def lay_out(c):
     """Files that are not what they should be, and a certificate. And halod and its models: the
     tree may lie where nobody may look, as /root."""
@@ -193,6 +209,7 @@ def main():
                           '%s = "%s"' % (key, value.replace('"', '\\"')), "")
         for lines in IDLE:
             c.refused(lines.replace("\n", ", "), lines)
+        test_several(t, c)
         os.chmod(c.path("shut"), 0o700)
     t.done()
 

@@ -363,11 +363,21 @@ def multipart(out):
     put(out, "quoted", b'Multipart/form-data; boundary="x"\n\r\n--x \r\n' + parts[0] + b"\r\n--x--")
 
 
+def video(out):
+    """Messages of halod-video; the length says which kind is expected."""
+    wire = struct.Struct("<IIiiqd96s")
+    for code in 1, 2, 3, 4, 5:
+        raw = wire.pack(0x56444C48, code, 64, 48, 24, 12, b"is broken" if code in (3, 4) else b"")
+        for i, kind in enumerate(("sound", "found", "frame")):
+            put(out, "%s-%d" % (kind, code), raw + bytes(i + 1))
+
+
 def main(out):
     head(os.path.join(out, "head"))
     multipart(os.path.join(out, "multipart"))
     http(os.path.join(out, "http"))
     kvfile(os.path.join(out, "kvfile"))
+    video(os.path.join(out, "video"))
     image(os.path.join(out, "image"))
     audio(os.path.join(out, "audio"))
     api(os.path.join(out, "api"))

@@ -5,10 +5,9 @@
     convert_deepseek4.py LLAMA_CPP HALOCTL    (from the top of this repository)
 
 The converter takes checkpoints in their published form only: routed experts in FP4 with scales
-in e8m0, and rope_scaling. So this makes one of tests/golden/models/deepseekv4, converts it, has
-Transformers compute with the values of its experts, and prints the largest difference of
-`haloctl verify --exact`. llama.cpp itself refuses models of this size. Needs what
-make_converted_gguf.py needs."""
+in e8m0, and rope_scaling. So this makes one with the blocks of 4 and 128 that llama.cpp takes,
+converts it, has Transformers compute with the values of its experts, and writes its line of
+tests/golden/converted.tsv. Needs what make_converted_gguf.py needs."""
 import json
 import os
 import shutil
@@ -16,11 +15,15 @@ import sys
 import tempfile
 
 import make_converted_gguf as gguf_of
+import make_hf_models as tiny
 import torch
 from make_hf_models import case, hf
 from safetensors.torch import load_file, save_file
 
-SOURCE = "tests/golden/models/deepseekv4"
+NAME = "deepseekv4"
+VARIANT = {**tiny.COMPRESSED, "moe_intermediate_size": 32, "index_head_dim": 64,
+           "compress_rates": {"compressed_sparse_attention": 4,
+                              "heavily_compressed_attention": 128}}
 E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
 
@@ -36,10 +39,10 @@ def fp4(w):
     return packed, (exponent + 127).to(torch.uint8).view(torch.float8_e8m0fnu), values
 
 
-def publish(folder):
+def publish(source, folder):
     """Writes the published form; returns the values of the experts by their names."""
     tensors, values = {}, {}
-    for name, w in load_file(os.path.join(SOURCE, "model.safetensors")).items():
+    for name, w in load_file(os.path.join(source, "model.safetensors")).items():
         short = name.replace("model.embed_tokens", "embed").replace("model.", "", 1)
         short = short.replace("attn.norm", "attn.kv_norm").replace("hc_head.hc_", "hc_head_")
         if ".ffn.experts." in name:
@@ -48,7 +51,7 @@ def publish(folder):
         else:
             tensors[short] = w
     save_file(tensors, os.path.join(folder, "model.safetensors"), {"format": "pt"})
-    with open(os.path.join(SOURCE, "config.json"), encoding="utf-8") as f:
+    with open(os.path.join(source, "config.json"), encoding="utf-8") as f:
         c = json.load(f)
     rates = {"sliding_attention": 0, **c["compress_rates"]}
     yarn = c.pop("rope_parameters")["compress"]
@@ -59,13 +62,13 @@ def publish(folder):
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
         json.dump(c, f)
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(os.path.join(SOURCE, name), folder)
+        shutil.copy(os.path.join(source, name), folder)
     return values
 
 
-def reference(values):
+def reference(source, values):
     model = hf.DeepseekV4ForCausalLM.from_pretrained(
-        SOURCE, dtype=torch.float32, attn_implementation="eager",
+        source, dtype=torch.float32, attn_implementation="eager",
         experts_implementation="eager").eval()
     for name, p in model.named_parameters():
         head, found, part = name.removeprefix("model.").partition(".mlp.experts.")
@@ -80,14 +83,22 @@ def reference(values):
 
 
 def main(llama, haloctl):
-    converter = gguf_of.load_converter(llama)
+    converter, rows = gguf_of.load_converter(llama), gguf_of.old_rows()
+    tiny.MODELS[NAME] = (hf.DeepseekV4Config, hf.DeepseekV4ForCausalLM, VARIANT, True)
     with tempfile.TemporaryDirectory() as tmp:
-        folder, out = os.path.join(tmp, "v4"), os.path.join(tmp, "v4.gguf")
+        source, folder = os.path.join(tmp, NAME), os.path.join(tmp, "v4")
+        out = folder + ".gguf"
+        tiny.make(list(tiny.MODELS).index(NAME), NAME, tmp)
         os.mkdir(folder)
-        right = reference(publish(folder))
+        right = reference(source, publish(source, folder))
         sys.argv = ["convert_hf_to_gguf.py", folder, "--outtype", "f32", "--outfile", out]
         converter.main()
-        print("largest difference: %.0e" % gguf_of.verify(haloctl, out, right, tmp))
+        own = gguf_of.verify(haloctl, out, right, tmp)
+        print("largest difference: %.0e" % own, flush=True)
+        llamas, far = gguf_of.of_llama(out, right)
+        rows[NAME] = "deepseek_v4\t%s\t%.0e\t%.0e\t%.0e" % (
+            NAME, far, own, gguf_of.verify(haloctl, out, llamas, tmp))
+    gguf_of.write_rows(rows)
 
 
 if __name__ == "__main__":

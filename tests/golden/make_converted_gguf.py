@@ -50,6 +50,11 @@ VARIANTS = {
     "olmo2": (hf.Olmo2Config, hf.Olmo2ForCausalLM,
               {**tiny.SMALL, **UNTIED, "head_dim": 8}),
     "olmo3": (hf.Olmo3Config, hf.Olmo3ForCausalLM, {**tiny.OLMO, **UNTIED, "head_dim": 8}),
+    # llama.cpp takes norms of heads from 64 layers on, which Command R+ has.
+    "cohere": (hf.CohereConfig, hf.CohereForCausalLM,
+               {**tiny.MODELS["cohere"][2], "head_dim": 8, "num_hidden_layers": 64}),
+    "cohere2": (hf.Cohere2Config, hf.Cohere2ForCausalLM,
+                {**tiny.MODELS["cohere2"][2], "head_dim": 8}),
     "qwen2-bias": (hf.Qwen2Config, hf.Qwen2ForCausalLM, {**tiny.PLAIN, "head_dim": 8}),
     "granitehybrid": (hf.GraniteMoeHybridConfig, hf.GraniteMoeHybridForCausalLM,
                       {**tiny.SPACE, "intermediate_size": 40}),
@@ -90,6 +95,8 @@ def published(name, c, tokenizer):
     if name.startswith("minimax"):
         part = c["rope_parameters"]["partial_rotary_factor"]
         c["rotary_dim"] = int(c["head_dim"] * part)
+    if name == "cohere2":
+        c["rotary_pct"] = 1.0
     if name == "hunyuan":
         c["max_position_embeddings"] = 32768
     if name == "hunyuanmoe":
@@ -125,7 +132,7 @@ def load_converter(llama):
 
     def load_hparams(folder, is_mistral_format=False):
         """Of these as it is written: Transformers would put back what is taken away."""
-        if os.path.basename(folder) in ("nemotronh", "qwen4exp"):
+        if os.path.basename(folder) in ("nemotronh", "qwen4exp", "ling3", "step37"):
             with open(os.path.join(folder, "config.json"), encoding="utf-8") as f:
                 return json.load(f)
         return old(folder, is_mistral_format)
@@ -164,7 +171,7 @@ def convert(converter, name, source, tmp, kind="f32"):
         json.dump(tokenizer, f)
     sys.argv = ["convert_hf_to_gguf.py", folder, "--outtype", kind, "--outfile", out,
                 "--model-name", "tiny"]  # llama.cpp looks for "phi-3" in it
-    if name.startswith(("qwen35", "qwen3next")) and "mtp" not in name:
+    if name.startswith(("qwen35", "qwen3next", "ling3", "step37")) and "mtp" not in name:
         sys.argv.append("--no-mtp")
     converter.main()
     return out
@@ -238,6 +245,13 @@ def old_rows():
         return {line.split("\t")[1]: line.rstrip("\n") for line in list(f)[1:]}
 
 
+def write_rows(rows):
+    with open(OUT, "w", encoding="utf-8") as f:
+        f.write("model_type\tmodel\tllama.cpp-transformers\thalod-transformers\t"
+                "halod-llama.cpp\n")
+        f.writelines(rows[n] + "\n" for n in sorted(rows))
+
+
 def main(llama, haloctl, *only):
     converter, rows = load_converter(llama), old_rows() if only else {}
     for name, of in VARIANTS.items():
@@ -246,7 +260,7 @@ def main(llama, haloctl, *only):
     with tempfile.TemporaryDirectory() as tmp:
         for name in sorted(only or os.listdir(GOLDEN)):
             source = os.path.join(GOLDEN, name)
-            if name in LEFT_OUT:
+            if name in LEFT_OUT or name == "deepseekv4":  # of convert_deepseek4.py
                 continue
             if name in VARIANTS:
                 source = os.path.join(tmp, name + "~")
@@ -269,10 +283,7 @@ def main(llama, haloctl, *only):
                 with open(out + ".json", "w", encoding="utf-8") as f:
                     json.dump({**reference, "model": name,
                                "reference": "tests/golden/make_converted_gguf.py"}, f)
-    with open(OUT, "w", encoding="utf-8") as f:
-        f.write("model_type\tmodel\tllama.cpp-transformers\thalod-transformers\t"
-                "halod-llama.cpp\n")
-        f.writelines(rows[n] + "\n" for n in sorted(rows))
+    write_rows(rows)
 
 
 if __name__ == "__main__":

@@ -220,6 +220,24 @@ LAGUNA = {"layer_types": ["full_attention"] + ["sliding_attention"] * 3, "slidin
               "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0,
                                     "partial_rotary_factor": 1.0}}}
 
+# As Step 3.7: other heads where there is a window; limits of the routed experts, of the shared
+# one and of the dense layer, alike and not.
+STEP = {"num_hidden_layers": 5, "layer_types":
+        ["full_attention"] + ["sliding_attention"] * 3 + ["full_attention"],
+        "sliding_window": 16, "num_sliding_attention_heads": 6, "n_routed_experts": 4,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 24, "share_expert_dim": 40,
+        "moe_router_scaling_factor": 3.0, "mlp_layer_types": ["dense"] + ["sparse"] * 4,
+        "swiglu_limits": [0.0, 0.75, 0.0, 0.75, 0.5],
+        "swiglu_limits_shared": [1.5, 0.75, 1.5, 0.0, 1.5],
+        "rope_parameters": {
+            "full_attention": {"rope_type": "llama3", "rope_theta": 5e6, "factor": 2.0,
+                               "original_max_position_embeddings": 128,
+                               "low_freq_factor": 1.0, "high_freq_factor": 32.0,
+                               "partial_rotary_factor": 0.5},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0,
+                                  "partial_rotary_factor": 1.0}}}
+STEP_TOWER = {"width": 8, "layers": 1, "heads": 1, "mlp_ratio": 1.0, "image_size": 28}
+
 # Layers with a window rotate, every fourth from the last one on sees all.
 MUSE = {**PLAIN, "num_hidden_layers": 5, "sliding_window": 16, "qk_scale_factor": 1.5,
         "output_multiplier": 0.35, "final_logit_softcapping": 4.0}
@@ -258,6 +276,26 @@ KIMI = {"num_key_value_heads": 4, "kv_lora_rank": 32, "qk_nope_head_dim": 16,
         "moe_intermediate_size": 24, "n_shared_experts": 1, "linear_head_dim": 20,
         "linear_num_heads": 4,
         "layer_types": ["linear_attention"] * 2 + ["full_attention", "linear_attention"]}
+LING = {"num_key_value_heads": 4, "q_lora_rank": 24, "kv_lora_rank": 32, "qk_nope_head_dim": 16,
+        "qk_rope_head_dim": 8, "v_head_dim": 12, "num_local_experts": 8, "num_experts_per_tok": 2,
+        "n_group": 4, "topk_group": 2, "moe_intermediate_size": 24, "n_shared_experts": 1,
+        "head_dim": 20, "layer_group_size": 2, "first_k_dense_replace": 1, "pad_token_id": None}
+# As Ling 3 flash: limits of the routed experts and of the shared one, alike and not.
+LING_LIMITS = {"expert_swiglu_limit_list": [0, 0.75, 0, 0.75],
+               "share_expert_swiglu_limit_list": [0, 1.5, 1.0, 0.75]}
+# As GLM-5.3 Flash: 16 positions in pools of 4. The third layer sees what the second one chose.
+GLM5 = {"num_key_value_heads": 4, "num_hidden_layers": 5, "q_lora_rank": 24, "kv_lora_rank": 32,
+        "qk_nope_head_dim": 16, "qk_rope_head_dim": 0, "v_head_dim": 12, "n_routed_experts": 4,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 24, "n_shared_experts": 1,
+        "layer_types": ["linear_attention"] + ["indexed_attention"] * 2 +
+                       ["linear_attention", "indexed_attention"],
+        "indexer_types": ["full", "full", "shared", "full", "full"],
+        "mlp_layer_types": ["dense"] + ["sparse"] * 4, "index_topk": 16, "index_kpool": 4,
+        "index_head_dim": 16, "index_n_heads": 16, "linear_head_dim": 20, "linear_num_heads": 4,
+        "swiglu_limit": 0.75}
+GLM5_TOWER = {"depth": 1, "hidden_size": 8, "intermediate_size": 8, "num_heads": 1,
+              "patch_size": 2, "image_size": 4, "out_hidden_size": 32,
+              "projection_intermediate_size": 8}
 # name: (class of the config, class of the model, settings, goes into the repository)
 COMPRESSED = {"num_key_value_heads": 1, "head_dim": 16, "q_lora_rank": 24,
               "qk_rope_head_dim": 8, "moe_intermediate_size": 24, "n_routed_experts": 4,
@@ -391,6 +429,11 @@ MODELS = {
     "falconh1-norm": (hf.FalconH1Config, hf.FalconH1ForCausalLM,
                       {**FALCON, "mamba_rms_norm": True, "tie_word_embeddings": True}, False),
     "kimilinear": (hf.KimiLinearConfig, hf.KimiLinearForCausalLM, KIMI, True),
+    "ling3": (hf.BailingHybridConfig, hf.BailingHybridForCausalLM, LING, True),
+    "step37": (hf.Step3p7Config, hf.Step3p7ForConditionalGeneration,
+               seeing(STEP, STEP_TOWER), True),
+    "glm5next": (hf.Glm5NextConfig, hf.Glm5NextForConditionalGeneration,
+                 seeing(GLM5, GLM5_TOWER), True),
 }
 
 
@@ -418,8 +461,10 @@ def randomize(model, rng):
                 p.copy_(1.5 * noise / min(p.shape[-1], 64) ** 0.5)
             # A position more or less must not decide what attention gives.
             if "q_b_proj" in name and model.config.model_type in (
-                    "deepseek_v32", "deepseek_v4"):
+                    "deepseek_v32", "deepseek_v4", "glm5_next"):
                 p.mul_(0.25)
+            if "kv_b_proj" in name and model.config.model_type == "glm5_next":
+                p.mul_(0.5)  # nor a pool of them
         for name, b in model.named_buffers():
             if "e_score_correction_bias" in name or "expert_bias" in name:
                 b.copy_(0.2 * torch.randn(b.shape, generator=rng))
@@ -478,6 +523,100 @@ def publish_kimi(folder):
               {"format": "pt"})
 
 
+def publish_ling(folder):
+    """config.json as Ling 3 is published."""
+    path = os.path.join(folder, "config.json")
+    with open(path) as f:
+        config = json.load(f)
+    for ours in ("layer_types", "mlp_layer_types", "qk_head_dim", "linear_num_heads"):
+        config.pop(ours, None)
+    config["head_dim"] = config.pop("linear_head_dim")
+    config["short_conv_kernel_size"] = config.pop("linear_conv_kernel_dim")
+    for saved, published in (("num_experts_per_token", "num_experts_per_tok"),
+                             ("num_expert_group", "n_group"),
+                             ("moe_renormalize", "norm_topk_prob"),
+                             ("model_max_length", "max_position_embeddings")):
+        if saved in config:
+            config[published] = config.pop(saved)
+    config.update(architectures=["BailingMoeV3ForCausalLM"], no_kda_lora=True,
+                  use_kda_lora=False, use_mla_nope=False, rope_interleave=True,
+                  gated_attention_proj_granularity_type="head_wise", rotary_dim=8,
+                  partial_rotary_factor=0.5, use_qk_norm=True, scoring_func="sigmoid",
+                  score_function="sigmoid", topk_method="noaux_tc",
+                  moe_router_enable_expert_bias=True,
+                  moe_shared_expert_intermediate_size=config["moe_intermediate_size"],
+                  **LING_LIMITS)
+    with open(path, "w") as f:
+        json.dump(config, f, indent=2)
+
+
+def limit_ling(model):
+    """LING_LIMITS, which Transformers does not read, as the model's makers apply them in vLLM:
+    min(silu(gate), limit) * max(min(up, limit), -limit)."""
+    def apply(limit, gate, up):
+        gate = torch.nn.functional.silu(gate)
+        return gate.clamp(max=limit) * up.clamp(-limit, limit) if limit else gate * up
+
+    def shared(part, limit):
+        part.forward = lambda x: part.down_proj(
+            apply(limit, part.gate_proj(x), part.up_proj(x)))
+
+    def routed(part, limit):
+        def forward(x, chosen, weight):
+            out = torch.zeros_like(x)
+            for e in range(part.num_experts):
+                token, place = torch.where(chosen == e)
+                gate, up = (x[token] @ part.gate_up_proj[e].T).chunk(2, dim=-1)
+                y = apply(limit, gate, up) @ part.down_proj[e].T
+                out.index_add_(0, token, y * weight[token, place, None])
+            return out
+        part.forward = forward
+
+    for i, layer in enumerate(model.model.layers):
+        if hasattr(layer.mlp, "experts"):
+            routed(layer.mlp.experts, LING_LIMITS["expert_swiglu_limit_list"][i])
+            shared(layer.mlp.shared_experts, LING_LIMITS["share_expert_swiglu_limit_list"][i])
+
+
+def publish_step(folder):
+    """config.json as Step 3.7 is published: a number a layer, for the MTP layers too."""
+    path = os.path.join(folder, "config.json")
+    with open(path) as f:
+        config = json.load(f)
+    c = config["text_config"]
+    rope, types, mlp = (c.pop(k) for k in ("rope_parameters", "layer_types", "mlp_layer_types"))
+    full = rope["full_attention"]
+    c["layer_types"] = types + ["sliding_attention"] * 3
+    for key, own in (("rope_theta", "rope_theta"),
+                     ("partial_rotary_factors", "partial_rotary_factor")):
+        c[key] = [rope[kind][own] for kind in c["layer_types"]]
+    c["rope_scaling"] = {k: v for k, v in full.items() if k not in (
+        "rope_theta", "partial_rotary_factor")}
+    c["moe_layers_enum"] = ",".join(str(i) for i, kind in enumerate(mlp) if kind == "sparse")
+    for key in "swiglu_limits", "swiglu_limits_shared":
+        c[key] += [0.0] * 3
+    heads = c.pop("num_sliding_attention_heads")
+    c["attention_other_setting"] = {
+        "attention_type": "sliding_attention", "num_attention_heads": heads,
+        "num_attention_groups": c["num_key_value_heads"], "head_dim": c["head_dim"],
+        "true_head_dim": c["head_dim"]}
+    for ours, published in (("num_key_value_heads", "num_attention_groups"),
+                            ("n_routed_experts", "moe_num_experts"),
+                            ("num_experts_per_tok", "moe_top_k")):
+        c[published] = c.pop(ours)
+    for key in ("per_layer_config", "mtp_layer_types", "mtp_mlp_layer_types",
+                "query_pre_attn_scalar", "num_local_experts"):
+        c.pop(key, None)
+    c.update(model_type="step3p5", num_nextn_predict_layers=3, att_impl_type="GQA",
+             moe_every_n_layer=1, moe_layer_offset=0, moe_router_activation="sigmoid",
+             need_fp32_gate=True, norm_expert_weight=True, sink=False, use_mfa=False,
+             use_head_wise_attn_gate=True, use_moe=True, use_moe_router_bias=True,
+             use_qk_norm=True, use_rope_layers=[], yarn_only_types=["full_attention"],
+             zero_centered=True)
+    with open(path, "w") as f:
+        json.dump(config, f, indent=2)
+
+
 def transpose_experts(folder):
     """As Qwen3-VL-MoE is published: rows and columns of its experts changed."""
     path = os.path.join(folder, "model.safetensors")
@@ -510,12 +649,18 @@ def make(i, name, into):
         transpose_experts(folder)
     if name == "kimilinear":
         publish_kimi(folder)
+    if name == "ling3":
+        publish_ling(folder)
+    if name == "step37":
+        publish_step(folder)
     # As it is on disk: to(bfloat16) has also rounded the frequencies of rope.
     model = model_class.from_pretrained(folder, dtype=torch.float32,
                                         attn_implementation="eager",
                                         experts_implementation="eager").eval()
     if name == "llama4":  # the whole model of this version fails without images
         model = model.language_model
+    if name == "ling3":
+        limit_ling(model)
     # As with weights in bfloat16, which scale embeddings by a number of that type.
     for buffer, b in model.named_buffers():
         if buffer.endswith("embed_scale"):

@@ -18,11 +18,13 @@ import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
 
-from make_hf_models import GOLDEN as MODELS, case
+from make_hf_models import GOLDEN as MODELS, case, limit_ling
 
 GOLDEN = "tests/golden/lora"
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
+LATENT = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
 MLP = ["gate_proj", "up_proj", "down_proj"]
+STACKS = ["experts.gate_up_proj", "experts.down_proj"]
 # Folder: the model, and the settings of the adapter.
 ADAPTERS = {
     # Every kind of module; ranks and factors that differ.
@@ -44,7 +46,46 @@ ADAPTERS = {
     "post": ("gemma3", {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}),
     # q and its gate in one module, in a model with recurrent layers.
     "gated": ("qwen3next", {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "o_proj"]}),
+    # All projections of latent attention. Heads have parts of B of kv_b_proj.
+    "latent": ("deepseekv3-yarn", {"r": 5, "lora_alpha": 8, "rank_pattern": {"kv_b_proj": 7},
+                                   "target_modules": LATENT}),
+    # Of an indexer, which chooses what latent attention sees.
+    "indexed": ("deepseekv32", {"r": 3, "lora_alpha": 5,
+                                "target_modules": ["wq_b", "wk", "weights_proj", "kv_b_proj"]}),
+    # Of delta nets, whose projections are fused, or four.
+    "fused-net": ("qwen3next", {"r": 4, "lora_alpha": 8,
+                                "target_modules": ["in_proj_qkvz", "in_proj_ba", "out_proj"]}),
+    "net": ("qwen35", {"r": 4, "lora_alpha": 8, "target_modules": [
+        "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "out_proj"]}),
+    # Of a state space, where the last rows of in_proj make the steps.
+    "space": ("granitehybrid", {"r": 4, "lora_alpha": 8,
+                                "target_modules": ["in_proj", "out_proj"]}),
+    # Of short convolutions.
+    "conv": ("lfm2", {"r": 4, "lora_alpha": 8, "target_modules": ["in_proj", "out_proj"]}),
+    # Of Kimi delta attention and of latent attention with one projection of q.
+    "kda": ("kimilinear", {"r": 3, "lora_alpha": 6, "target_modules": ATTENTION[:3] + [
+        "b_proj", "f_a_proj", "f_b_proj", "g_a_proj", "g_b_proj", "o_proj", "kv_b_proj"]}),
+    # The same with one projection a gate, which latent attention has too; and of a shared expert
+    # whose limit is not that of the routed ones.
+    "kda-full": ("ling3", {"r": 3, "lora_alpha": 6, "target_modules":
+                           r".*\.self_attn\.([qkvbfg]_proj|forget_gate\.f_proj|[qk]v?_[ab]_proj.*|"
+                           r"o_proj)|.*\.1\.mlp\.shared_experts\.(gate|up|down)_proj"}),
+    # All routed experts of a layer in two parameters.
+    "experts": ("mixtral", {"r": 3, "lora_alpha": 5, "target_modules": ["q_proj"],
+                            "target_parameters": STACKS, "rank_pattern": {"experts.down_proj": 4},
+                            "alpha_pattern": {r"layers.1.mlp.experts.down_proj": 9}}),
+    # The same model's experts in modules of their own, as before Transformers 5.
+    "experts-each": ("mixtral", {"r": 3, "lora_alpha": 4, "target_modules": ["k_proj"]}),
+    # Rows of gate and up in turns, with biases; of one parameter.
+    "experts-turns": ("gptoss", {"r": 2, "lora_alpha": 4, "target_modules": [],
+                                 "target_parameters": STACKS[:1]}),
+    # Beside a shared expert and recurrent layers.
+    "experts-shared": ("qwen35moe", {"r": 4, "lora_alpha": 6, "use_rslora": True,
+                                     "target_modules": ["o_proj"],
+                                     "target_parameters": STACKS}),
 }
+# Adapters whose experts are modules of their own: those modules.
+EACH = {"experts-each": ["w1", "w2", "w3"]}
 
 
 def load(base):
@@ -54,7 +95,30 @@ def load(base):
     for name, b in model.named_buffers():
         if name.endswith("embed_scale"):
             b.copy_(b.to(torch.bfloat16))
+    if base == "ling3":
+        limit_ling(model)
     return model
+
+
+def put_each(folder, parts, tensors):
+    """Adds A and B of each part of each routed expert, which PEFT fuses when it loads them."""
+    path = os.path.join(folder, "adapter_config.json")
+    with open(path, encoding="utf-8") as f:
+        config = json.load(f)
+    with open(os.path.join(MODELS, "mixtral", "config.json"), encoding="utf-8") as f:
+        model = json.load(f)
+    config["target_modules"] += parts
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(config, f, indent=2)
+    d, width = model["hidden_size"], model["intermediate_size"]
+    for layer in range(model["num_hidden_layers"]):
+        for e in range(model["num_local_experts"]):
+            for part in parts:
+                n, k = (d, width) if part == "w2" else (width, d)
+                to = "base_model.model.model.layers.%d.block_sparse_moe.experts.%d.%s.lora_" % (
+                    layer, e, part)
+                tensors[to + "A.weight"] = torch.zeros(config["r"], k)
+                tensors[to + "B.weight"] = torch.zeros(n, config["r"])
 
 
 def make(i, name):
@@ -70,6 +134,8 @@ def make(i, name):
     peft.get_peft_model(model, config).save_pretrained(folder)
     path = os.path.join(folder, "adapter_model.safetensors")
     tensors = load_file(path)
+    if name in EACH:
+        put_each(folder, EACH[name], tensors)
     for key, t in tensors.items():  # B begins as zeros
         noise = torch.randn(t.shape, generator=rng)
         tensors[key] = (0.6 * noise / t.shape[1] ** 0.5).to(torch.bfloat16)

@@ -6,8 +6,9 @@ make_omni.py.
     pip install torch torchvision transformers safetensors pillow   (in a venv)
     make_spoken.py
 
-Writes tests/golden/audio/spoken.json. The files are tones of tests/http/sounds.py; a case names
-their lengths. Their spectrograms are those of WhisperFeatureExtractor."""
+Writes tests/golden/audio/spoken.json; and spoken-gguf.json, for which the tower has a window of 800
+frames: a GGUF file says none. The files are tones of tests/http/sounds.py; a case names their
+lengths. Their spectrograms are those of WhisperFeatureExtractor."""
 
 import json
 import os
@@ -24,7 +25,7 @@ import make_omni as o
 import make_vision as v
 import sounds
 
-OUT = "tests/golden/audio/spoken.json"
+OUT = {"tests/golden/audio/spoken.json": 200, "tests/golden/audio/spoken-gguf.json": 800}
 # Each sound has a chunk of 100 frames: see make_omni.py.
 CASES = [  # images, seconds of sounds, text
     ([], [1.305], v.turn(o.HEAR, "What is said?")),
@@ -46,16 +47,17 @@ def main():
         o.FOLDER, dtype=torch.float32, attn_implementation="eager",
         experts_implementation="eager").thinker.eval()
     tokenizer = Tokenizer.from_file(os.path.join(o.FOLDER, "tokenizer.json"))
-    cases = []
-    for images, seconds, text in CASES:
-        clips = {int(s * 16000) // 160: features(s) for s in seconds}
-        o.mel = lambda n: clips[n]
-        made = o.case(model, tokenizer, images, list(clips), text)
-        for key in "frames", "prompt_logprobs":
-            made.pop(key)
-        cases.append({"seconds": seconds, **made})
-    with open(OUT, "w") as f:
-        json.dump({"reference": "tests/golden/make_spoken.py", "cases": cases}, f)
+    for out, window in OUT.items():
+        model.model.audio_tower.n_window_infer, cases = window, []
+        for images, seconds, text in CASES:
+            clips = {int(s * 16000) // 160: features(s) for s in seconds}
+            o.mel = lambda n: clips[n]
+            made = o.case(model, tokenizer, images, list(clips), text)
+            for key in "frames", "prompt_logprobs":
+                made.pop(key)
+            cases.append({"seconds": seconds, **made})
+        with open(out, "w") as f:
+            json.dump({"reference": "tests/golden/make_spoken.py", "cases": cases}, f)
 
 
 if __name__ == "__main__":

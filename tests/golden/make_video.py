@@ -10,6 +10,10 @@ Writes tests/golden/vision:
   sizes-video.tsv      smart_resize of Qwen3-VL's videos: frames, factor, least and most pixels,
                        tokens of a frame at most (0: no bound), width and height, then the width
                        and height that come out
+  choices-video.tsv    sample_frames of the video processors of Qwen3-VL and Qwen3-Omni: which of
+                       them (0 or 1), frames of the file and in a second, frames wanted a second,
+                       frames wanted (0: by those a second), least and most frames, then the
+                       frames chosen
   NAME/video_preprocessor_config.json
   NAME/video.json      prompts with videos, as make_vision.py's sight.json
 
@@ -29,6 +33,8 @@ from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoP
 from transformers.models.qwen3_vl.processing_qwen3_vl import Qwen3VLProcessor
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import (
     Qwen3VLVideoProcessor, smart_resize)
+
+from transformers.video_utils import VideoMetadata
 
 import make_vision as v
 
@@ -179,9 +185,35 @@ def write_sizes():
             f.write("\t".join(map(str, (n, factor, least, most, cap, w, h, ow, oh))) + "\n")
 
 
+def write_choices():
+    rng = random.Random(5)
+    kinds = Qwen3VLVideoProcessor(**PROCESSOR), Qwen2VLVideoProcessor(**PROCESSOR)
+    with open(os.path.join(v.OUT, "choices-video.tsv"), "w") as f:
+        for i in range(240):
+            total = rng.choice((rng.randint(2, 30), rng.randint(2, 3000)))
+            fps = rng.choice((24, 25, 30, 12.5, 30000 / 1001, 60, 1))
+            rate, n = rng.choice((2, 1, 0.5, 7.3)), rng.choice((0, 0, rng.randint(2, 40)))
+            least, most = rng.choice((2, 4)), rng.choice((8, 19, 40))
+            of = {"num_frames": n} if n else {"fps": rate}
+            kind = kinds[i % 2]
+            kind.min_frames, kind.max_frames = least, most
+            data = VideoMetadata(total_num_frames=total, fps=fps)
+            try:
+                at = kind.sample_frames(data, **of, **(
+                    {"min_frames": least, "max_frames": most, "temporal_patch_size": 2}
+                    if i % 2 else {}))
+            except ValueError:  # fewer than are asked for
+                at = []
+            if len(at) and int(at[-1]) >= total:  # arange's rounding led it beyond the end
+                continue
+            f.write("\t".join(map(str, (i % 2, total, repr(float(fps)), rate, n, least, most,
+                                        ",".join(str(int(k)) for k in at)))) + "\n")
+
+
 def main():
     torch.set_num_threads(2)
     write_sizes()
+    write_choices()
     for name in ("qwen3vl", "qwen35"):
         make(name)
     make_omni()

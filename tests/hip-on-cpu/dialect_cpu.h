@@ -53,6 +53,7 @@ DEVICE const uint8_t *address_beside(const void *p, uint32_t *bytes)
 	return (const uint8_t *)p + *bytes;
 }
 template <class T> DEVICE T load_global(const void *p) { return *(const T *)p; }
+template <class T> DEVICE T load_uniform(const void *p) { return *(const T *)p; }
 
 template <class T> DEVICE T load_nt(const void *p)
 {

@@ -50,6 +50,7 @@ template <class T> DEVICE T load_global(const void *p)
 	__builtin_assume(__isGlobal(p));
 	return *(const T *)p;
 }
+template <class T> DEVICE T load_uniform(const void *p) { return *(const T *)p; }
 
 template <class T> struct dialect_native;
 template <> struct dialect_native<uint32_t> { typedef unsigned type; };

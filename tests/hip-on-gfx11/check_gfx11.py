@@ -26,6 +26,9 @@ SRC = os.environ.get("HALOD_SRCDIR", ".")
 BUILD = os.environ.get("HALOD_BUILDDIR", ".")
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(SRC, "tests/hip-on-gfx11"))
+sys.path.insert(0, os.path.join(SRC, "tests/ctl"))
+import tap  # pylint: disable=wrong-import-position
+from tap import ok  # pylint: disable=wrong-import-position
 import coverage as cover  # pylint: disable=wrong-import-position
 
 LIBRARY = os.path.join(BUILD, "tests/hip-on-gfx11/libhip_gfx11.so")
@@ -45,24 +48,12 @@ MODELS = ("deepseekv4-fp8", "falconh1", "gemma4", "glm4moelite", "nemotronhsuper
           "qwen3moe-ct-asym", "qwen3moe-ct-mixed", "qwen4exp")
 # With the adder that silicon has, beside halo-tiny.
 SILICON = ("qwen35moe", "qwen3-nvfp4")
-SILICON_EVERY = 16
+SILICON_EVERY = 32
 # Models whose log-probabilities on HIP may be off by more than verify allows: on fibers as
 # here, so that is no matter of the machine code (docs/gpu.md, "What runs where").
 MAX_DELTA = {"qwen35": "0.4"}
 # The C library keeps freed memory: the tests' large blocks come and go.
 KEEPS_MEMORY = "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296"
-count = 0
-failed = 0
-
-
-def ok(fact, name, detail=""):
-    global count, failed
-    count += 1
-    failed += not fact
-    print("%sok %d - %s" % ("" if fact else "not ", count, name))
-    for line in str(detail).splitlines()[:40] if not fact else ():
-        print("# " + line)
-    sys.stdout.flush()
 
 
 def run(target, coverage, command, check="", adder=""):
@@ -191,8 +182,8 @@ def main():
         for line in done.stdout.splitlines():
             print("# " + line)
         check_coverage(coverage, every)
-    print("1..%d" % count)
-    return failed != 0
+    print("1..%d" % tap.count)
+    return tap.failed != 0
 
 
 if __name__ == "__main__":

@@ -120,6 +120,8 @@ class Stream:
 
 
 class Halod:
+    patience = PATIENCE  # seconds for the next byte of an answer
+
     def __init__(self, wait=True, model=MODEL, wrap=(), popen={}, program=PROGRAM,
                  **settings):
         """wrap: a command that is to execute halod; popen: how it is started."""
@@ -179,7 +181,7 @@ class Halod:
     # --- requests ----------------------------------------------------------
 
     def connect(self):
-        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.patience)
         conn.connect()
         return conn
 

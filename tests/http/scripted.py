@@ -9,7 +9,7 @@ a small model cannot write, and for faults that halod does not make.
     s.transcripts = [503, WAIT]           # what comes first for those: an error's status, or what waits for s.go()
 
 An answer is a list of pieces: a str is content, a dict is a delta or `prompt_progress`, WAIT holds the stream until
-s.go() is called, BREAK cuts the connection (what came before it may be lost: put WAIT between), STOP ends without a finish_reason. An int is an
+s.go() is called (s.held() waits until it holds), BREAK cuts the connection (what came before it may be lost: put WAIT between), STOP ends without a finish_reason. An int is an
 error's status, before anything was sent.
 """
 import http.client
@@ -39,10 +39,11 @@ def stats(buckets=(), requests=(), **more):
             "buckets": buckets, "requests": list(requests), **more}
 
 
-def model(name, sees=False, hears=False):
+def model(name, sees=False, hears=False, watches=False):
+    """watches: frames and files."""
     return {"id": name, "object": "model", "created": 1, "owned_by": "test", "architecture": {
-        "input_modalities": ["text"] + ["image"] * sees + ["audio"] * hears,
-        "output_modalities": ["text"]}}
+        "input_modalities": ["text"] + ["image"] * sees + ["video"] * watches + ["audio"] * hears,
+        "output_modalities": ["text"], "video_files": watches}}
 
 
 def text_of(message):
@@ -91,11 +92,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         s = self.server.scripted
         raw = self.rfile.read(int(self.headers["Content-Length"]))
         if self.path == "/v1/audio/transcriptions":
-            gate = s.gate = threading.Semaphore(0)
             s.forms.append(raw)
             first = s.transcripts.pop(0) if s.transcripts else 200
             if first is WAIT:
-                gate.acquire(timeout=PATIENCE)
+                s.hold()
             elif first != 200:
                 self.send_json(first, {"error": {"message": "scripted refusal"}})
                 return
@@ -114,15 +114,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             self.stream(s, pieces)
         except OSError:
-            s.left.set()
+            pass  # its client has left
 
     def stream(self, s, pieces):
         finish = "stop"
-        if WAIT in pieces:
-            gate = s.gate = threading.Semaphore(0)
         for piece in pieces:
             if piece is WAIT:
-                gate.acquire(timeout=PATIENCE)
+                s.hold()
             elif piece is BREAK:
                 self.close_connection = True
                 self.connection.shutdown(2)
@@ -162,7 +160,7 @@ class Scripted:
         conn.close()
         self.models, self.stats = [model("scripted")], stats()
         self.answers, self.asked, self.forms, self.transcripts = {}, [], [], []
-        self.gate, self.left = threading.Semaphore(0), threading.Event()
+        self.holding, self.news = [], threading.Condition()  # the newest last
         self.server = Server(("127.0.0.1", 0), Handler)
         self.server.scripted = self
         self.port = self.server.server_address[1]
@@ -182,9 +180,28 @@ class Scripted:
                 return [dict(p) if isinstance(p, dict) else p for p in answer]
         return ["You said: " + key]
 
+    def hold(self):
+        gate = threading.Event()
+        with self.news:
+            self.holding.append(gate)
+            self.news.notify_all()
+        gate.wait(PATIENCE)
+
+    def held(self):
+        """Until an answer holds."""
+        with self.news:
+            assert self.news.wait_for(lambda: self.holding, PATIENCE), "no answer holds"
+
     def go(self):
-        """Let the newest answer that holds go on. One that its client left needs none."""
-        self.gate.release()
+        """Let the newest answer that holds go on, also one that its client has left."""
+        self.held()
+        with self.news:
+            self.holding.pop().set()
+
+    def begin(self):
+        """Nothing of what an earlier test has asked holds."""
+        while self.holding:
+            self.go()
 
     def close(self):
         self.server.shutdown()

@@ -38,6 +38,12 @@ class Liar(http.server.BaseHTTPRequestHandler):
     def log_message(self, *args):
         pass
 
+    def handle(self):
+        try:
+            super().handle()
+        except ConnectionError: # what a thread says would be amid the test's lines
+            self.close_connection = True
+
     def send(self, body, kind="application/json", status=200):
         body = body.encode()
         self.send_response(status)

@@ -5,6 +5,7 @@ loading, and errors. test_ollama_clients.py has the official clients."""
 import json
 import re
 import tempfile
+import time
 
 from halod import Halod, run
 
@@ -198,7 +199,9 @@ def test_models(t, d):
     tags = d.get("/api/tags").json["models"]
     t.equal([(m["name"], m["details"]["quantization_level"], len(m["digest"])) for m in tags],
             [("halo-tiny:latest", "int4", 64)], "tags")
-    t.equal(d.get("/api/ps").json["models"][0]["context_length"], 4096, "ps")
+    ps = d.get("/api/ps").json["models"][0]
+    t.equal(ps["context_length"], 4096, "ps")
+    t.ok(int(ps["expires_at"][:4]) > time.gmtime().tm_year + 20, "clients show that it stays", ps)
     t.ok(re.match(r"\d+\.\d+\.\d+$", d.get("/api/version").json["version"]), "version")
     a = ask(d, "/api/show", model="halo-tiny:latest").json
     t.equal(a["capabilities"], ["completion", "tools", "thinking"], "show: what it can do")

@@ -258,6 +258,8 @@ def test_counts(t, d):
     for what, status in ((r["id"], 400), ("resp_x", 404)):
         a = d.request("POST", PATH + "/%s/cancel" % what)
         t.equal(a.status, status, "cancel of %s: %d" % (what[:6], status))
+    a = d.request("POST", PATH + "/compact", {"model": "halo-tiny", "input": "x" * 100000})
+    t.ok(a.status == 501 and "summary" in a.json["error"]["message"], "compact is refused", a.body)
 
 
 def test_sealed(t, d):

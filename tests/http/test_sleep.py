@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """sleep_after: a model without requests leaves memory, nothing runs then, and the next request
 wakes it."""
+import datetime
 import json
 import os
 import shutil
 import struct
 import tempfile
 import threading
+import time
 
 from halod import FIBERS, Halod, MODEL, Orders, PATIENCE, SRCDIR, Tap, traceback, wait_for
 
@@ -19,6 +21,13 @@ ASLEEP = "has left memory"
 
 def state(d, i=0):
     return d.get("/v1/models").json["data"][i]["status"]
+
+
+def expires_in(d):
+    """Seconds until the model leaves memory, as /api/ps has it."""
+    at = d.get("/api/ps").json["models"][0]["expires_at"]
+    at = datetime.datetime.strptime(at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.timezone.utc)
+    return at.timestamp() - time.time()
 
 
 def complete(d, **more):
@@ -50,6 +59,8 @@ def test_sleep(t, folder):
     d = Halod(sleep_after="3s", kv_dir=folder)
     t.equal(state(d)["value"], "loaded", "it begins loaded")
     t.equal(d.metrics()["models_loaded"], 1, "and counted")
+    left = expires_in(d)
+    t.ok(-2 <= left <= 4, "/api/ps tells when it will sleep", left)
     first = complete(d)
     kept = d.request("POST", "/v1/responses", {"input": "Hello", "max_output_tokens": 4}).json
     entry = d.get("/v1/models").json["data"][0]
@@ -68,6 +79,8 @@ def test_sleep(t, folder):
             "/metrics: it is gone, has no pages, and writes none")
     t.equal(m["kv_disk_files"], len([f for f in os.listdir(folder) if f.endswith(".halodkv")]),
             "those in kv_dir are counted as they are")
+    for path in ("/lora-adapters", "/v1/responses/%s/cancel" % kept["id"], "/v1/responses/compact"):
+        t.ok(d.request("POST", path, {}).status in (400, 501), "refused asleep as awake: " + path)
     t.equal(state(d)["value"], "sleeping", "none of that woke it")
     wait_for("silence", lambda: is_quiet(d))
     t.ok(switches(d)[1] <= 2, "no thread of an engine is left", switches(d))

@@ -88,7 +88,7 @@ void case_act_mul(struct kernel_test *kt)
 	} acts[] = {{"silu", {.kind = ACT_SILU}},
 		    {"gelu", {.kind = ACT_GELU_TANH}},
 		    {"clamped", {.kind = ACT_CLAMPED, .alpha = 1.702f, .limit = 7}},
-		    {"clipped", {.kind = ACT_CLIPPED, .limit = 7}},
+		    {"clipped", {.kind = ACT_CLIPPED, .limit = 7, .gate_limit = 5}},
 		    {"scaled", {.kind = ACT_SCALED, .alpha = 0.88f, .scale = 0.6f}},
 		    {"relu", {.kind = ACT_RELU}}};
 	for (size_t i = 0; i < ARRAY_LEN(acts); i++) {

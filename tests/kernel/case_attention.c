@@ -112,6 +112,15 @@ static const struct shape cases[] = {
 	/* decode whose segments a launch of its own merges */
 	{.h = 2, .g = 1, .k = 64, .p = 16, .seq = {{8200, 8201}}, .sharpness = 1,
 	 .has_sinks = true, .n_launches = 2},
+	/* many sequences of one token (HIP: here four workgroups are many): of one segment, of
+	 * several, with a window and sinks; values in keys; heads beyond what shares a reading */
+	{.h = 12, .g = 2, .k = 256, .p = 4, .seq = {{40, 41}, {0, 1}, {300, 301}, {127, 128}},
+	 .sharpness = 1},
+	{.h = 8, .g = 2, .k = 64, .p = 16, .seq = {{63, 64}, {700, 701}, {4100, 4101}},
+	 .sharpness = 1, .window = 500, .has_sinks = true},
+	{.h = 40, .g = 2, .k = 96, .p = 5, .seq = {{200, 201}, {31, 32}}, .sharpness = 4},
+	{.h = 16, .g = 1, .k = 576, .p = 1, .seq = {{130, 131}, {7, 8}, {64, 65}, {90, 91}},
+	 .sharpness = 1, .v_dim = 512, .v_is_k = true},
 	/* chunks: of less than a block, of several, of many segments; tokens of two chunks */
 	{.h = 4, .g = 2, .k = 64, .p = 16, .seq = {{20, 70}, {0, 9}, {63, 64}, {64, 65}},
 	 .sharpness = 1, .window = 16, .is_chunked = true},

@@ -30,10 +30,9 @@ struct block_shape {
 	int32_t n_ctx, dim, ratio, n_series, page_size, n_freq, window, top;
 };
 
-/* Two sequences of n_ctx positions, in pages of which the first is the last in memory. */
+/* Two sequences, the angles of their positions, and the pages' rows of blocks. */
 struct block_world {
-	int32_t n_pages, max_pages, n_tok; /* n_tok: of both */
-	int32_t *seq_of, *position, *slot, *table;
+	struct kernel_pages seqs;
 	float *rope;
 	struct row_pages pages;
 };
@@ -41,26 +40,11 @@ struct block_world {
 static struct block_world world_of(struct kernel_test *kt, const struct block_shape *s)
 {
 	int32_t each = MAX(1, s->page_size / s->ratio);
-	struct block_world w = {.max_pages = (s->n_ctx + s->page_size - 1) / s->page_size,
-				.n_tok = 2 * s->n_ctx,
+	struct block_world w = {.seqs = kernel_two_seqs(kt, s->n_ctx, s->page_size),
 				.pages = {.type = DTYPE_F32, .page_size = s->page_size,
 					  .page_rows = s->page_size + each,
 					  .first_row = s->page_size, .n_rows = each}};
-	size_t n = (size_t)w.n_tok;
-	w.n_pages = 2 * w.max_pages;
-	w.seq_of = kernel_ints(kt, n);
-	w.position = kernel_ints(kt, n);
-	w.slot = kernel_ints(kt, n);
-	w.table = kernel_ints(kt, (size_t)w.n_pages);
-	for (int32_t i = 0; i < w.n_pages; i++)
-		w.table[i] = w.n_pages - 1 - i;
-	for (int32_t t = 0; t < w.n_tok; t++) {
-		w.seq_of[t] = t / s->n_ctx;
-		w.position[t] = t % s->n_ctx;
-		int32_t page = w.table[w.seq_of[t] * w.max_pages + w.position[t] / s->page_size];
-		w.slot[t] = page * s->page_size + w.position[t] % s->page_size;
-	}
-	w.rope = kernel_rope(kt, w.position, w.n_tok, s->n_freq);
+	w.rope = kernel_rope(kt, w.seqs.position, w.seqs.n_tok, s->n_freq);
 	return w;
 }
 
@@ -69,15 +53,17 @@ static void rope_tail_case(struct kernel_test *kt, const struct block_shape *s, 
 			   bool normalises, bool is_back)
 {
 	struct block_world w = world_of(kt, s);
-	size_t dim = (size_t)s->dim, heads = h ? (size_t)h : 1, n = (size_t)w.n_tok * heads * dim;
-	size_t n_out = h ? n : (size_t)(w.n_pages * w.pages.page_rows) * dim;
-	float *x = kernel_rows(kt, (size_t)w.n_tok * heads, dim, 1), *y[2];
+	size_t dim = (size_t)s->dim, heads = h ? (size_t)h : 1;
+	size_t n = (size_t)w.seqs.n_tok * heads * dim;
+	size_t n_out = h ? n : (size_t)(w.seqs.n_pages * w.pages.page_rows) * dim;
+	float *x = kernel_rows(kt, (size_t)w.seqs.n_tok * heads, dim, 1), *y[2];
 	float *norm = kernel_rows(kt, 1, dim, 1);
 	kernel_act_round(kt, x, n, 100);
 	struct rope_tail_args a = {
-		.n_tok = w.n_tok, .n_heads = (int32_t)heads, .dim = s->dim, .n_freq = s->n_freq,
-		.normalises = normalises, .is_back = is_back, .eps = 1e-6f, .x = x,
-		.norm = h ? NULL : norm, .rope = w.rope, .slot = w.slot, .to = w.pages}, on = a;
+		.n_tok = w.seqs.n_tok, .n_heads = (int32_t)heads, .dim = s->dim,
+		.n_freq = s->n_freq, .normalises = normalises, .is_back = is_back, .eps = 1e-6f,
+		.x = x, .norm = h ? NULL : norm, .rope = w.rope, .slot = w.seqs.slot,
+		.to = w.pages}, on = a;
 	for (int i = 0; i < 2; i++) {
 		y[i] = kernel_zeros(kt, n_out);
 		a.y = h ? y[i] : NULL;
@@ -86,8 +72,8 @@ static void rope_tail_case(struct kernel_test *kt, const struct block_shape *s, 
 	}
 	on.x = kernel_act_upload(kt, x, n);
 	on.norm = h ? NULL : UPLOAD(kt, norm, dim);
-	on.rope = UPLOAD(kt, w.rope, (size_t)w.n_tok * (size_t)(2 * s->n_freq));
-	on.slot = UPLOAD(kt, w.slot, (size_t)w.n_tok);
+	on.rope = UPLOAD(kt, w.rope, (size_t)w.seqs.n_tok * (size_t)(2 * s->n_freq));
+	on.slot = UPLOAD(kt, w.seqs.slot, (size_t)w.seqs.n_tok);
 	on.to.type = kt->b->kv_type;
 	on.y = h ? (void *)(uintptr_t)on.x : NULL; /* in place */
 	on.to.rows = h ? NULL : kernel_kv_upload(kt, kernel_zeros(kt, n_out), n_out);
@@ -103,12 +89,13 @@ static void rope_tail_case(struct kernel_test *kt, const struct block_shape *s, 
 }
 
 /* The step in the parts [0, cut) and [cut, n_tok). */
-static void compress_case(struct kernel_test *kt, const struct block_shape *s)
+static void compress_case(struct kernel_test *kt, const struct block_shape *s, bool has_norm)
 {
 	struct block_world w = world_of(kt, s);
-	size_t dim = (size_t)s->dim, wide = dim * (size_t)s->n_series, n = (size_t)w.n_tok;
-	size_t n_in = (size_t)(w.n_pages * s->page_size) * wide, act = dtype_bytes(kt->b->act_type);
-	size_t n_out = (size_t)(w.n_pages * w.pages.page_rows) * dim;
+	size_t dim = (size_t)s->dim, wide = dim * (size_t)s->n_series, n = (size_t)w.seqs.n_tok;
+	size_t n_in = (size_t)(w.seqs.n_pages * s->page_size) * wide;
+	size_t act = dtype_bytes(kt->b->act_type);
+	size_t n_out = (size_t)(w.seqs.n_pages * w.pages.page_rows) * dim;
 	float *value = kernel_rows(kt, n, wide, 1), *gate = kernel_rows(kt, n, wide, 0.1f);
 	float *bias = kernel_rows(kt, (size_t)s->ratio, wide, 0.1f), *out[2];
 	float *norm = kernel_rows(kt, 1, dim, 1);
@@ -119,11 +106,11 @@ static void compress_case(struct kernel_test *kt, const struct block_shape *s)
 	for (size_t i = 0; i < (size_t)s->ratio * wide; i++)
 		bias[i] = fmaxf(-20, fminf(bias[i], 20));
 	struct compress_args a = {
-		.n_tok = w.n_tok, .dim = s->dim, .ratio = s->ratio, .n_series = s->n_series,
+		.n_tok = w.seqs.n_tok, .dim = s->dim, .ratio = s->ratio, .n_series = s->n_series,
 		.n_freq = s->n_freq, .eps = 1e-6f, .value = value, .gate = gate, .bias = bias,
-		.norm = norm, .rope = w.rope, .slot = w.slot, .seq_of = w.seq_of,
-		.position = w.position, .page_table = w.table,
-		.max_pages_per_seq = w.max_pages, .to = w.pages}, on = a;
+		.norm = has_norm ? norm : NULL, .rope = w.rope, .slot = w.seqs.slot,
+		.seq_of = w.seqs.seq_of, .position = w.seqs.position, .page_table = w.seqs.table,
+		.max_pages_per_seq = w.seqs.max_pages, .to = w.pages}, on = a;
 	for (int i = 0; i < 2; i++) {
 		a.values = kernel_zeros(kt, n_in);
 		a.gates = kernel_zeros(kt, n_in);
@@ -133,11 +120,11 @@ static void compress_case(struct kernel_test *kt, const struct block_shape *s)
 	const char *value_on = kernel_act_upload(kt, value, n * wide);
 	const char *gate_on = kernel_act_upload(kt, gate, n * wide);
 	const float *rope_on = UPLOAD(kt, w.rope, n * (size_t)(2 * s->n_freq));
-	const int32_t *slot_on = UPLOAD(kt, w.slot, n), *seq_on = UPLOAD(kt, w.seq_of, n);
-	const int32_t *position_on = UPLOAD(kt, w.position, n);
+	const int32_t *slot_on = UPLOAD(kt, w.seqs.slot, n), *seq_on = UPLOAD(kt, w.seqs.seq_of, n);
+	const int32_t *position_on = UPLOAD(kt, w.seqs.position, n);
 	on.bias = UPLOAD(kt, bias, (size_t)s->ratio * wide);
-	on.norm = UPLOAD(kt, norm, dim);
-	on.page_table = UPLOAD(kt, w.table, (size_t)w.n_pages);
+	on.norm = has_norm ? UPLOAD(kt, norm, dim) : NULL;
+	on.page_table = UPLOAD(kt, w.seqs.table, (size_t)w.seqs.n_pages);
 	on.values = kernel_kv_upload(kt, kernel_zeros(kt, n_in), n_in);
 	on.gates = kernel_kv_upload(kt, kernel_zeros(kt, n_in), n_in);
 	on.to.type = kt->b->kv_type;
@@ -155,8 +142,8 @@ static void compress_case(struct kernel_test *kt, const struct block_shape *s)
 		kernel_ran(kt, kt->b->ops->compress(kt->b, &on), "compress");
 	}
 	char what[80];
-	snprintf(what, sizeof what, "compress D=%d, blocks of %d in pages of %d", s->dim,
-		 s->ratio, s->page_size);
+	snprintf(what, sizeof what, "compress D=%d, blocks of %d in pages of %d%s", s->dim,
+		 s->ratio, s->page_size, has_norm ? "" : ", no norm");
 	kernel_kv_compare(kt, kernel_kv_download(kt, on.to.rows, n_out), out[0], out[1],
 			  n_out / dim, dim, 1e-10, what);
 }
@@ -166,7 +153,7 @@ static void see_case(struct kernel_test *kt, const struct block_shape *s, int32_
 		     bool is_chosen)
 {
 	struct block_world w = world_of(kt, s);
-	size_t n = (size_t)w.n_tok, n_chosen = n * (size_t)(s->top + 1);
+	size_t n = (size_t)w.seqs.n_tok, n_chosen = n * (size_t)(s->top + 1);
 	int32_t width = s->window + s->n_ctx / s->ratio;
 	size_t n_table = n * (size_t)width;
 	int32_t *table = kernel_ints(kt, n_table), *last = kernel_ints(kt, n);
@@ -174,20 +161,20 @@ static void see_case(struct kernel_test *kt, const struct block_shape *s, int32_
 	for (size_t i = 0; i < n_table; i++)
 		table[i] = -7;
 	for (size_t i = 0; i < n_chosen; i++)
-		chosen[i] = (int32_t)(i * 5 % (size_t)(w.n_pages * w.pages.n_rows));
+		chosen[i] = (int32_t)(i * 5 % (size_t)(w.seqs.n_pages * w.pages.n_rows));
 	for (size_t t = 0; t < n; t++) {
-		int32_t seen = w.position[t] + 1, k = MIN(s->top, seen / s->ratio);
+		int32_t seen = w.seqs.position[t] + 1, k = MIN(s->top, seen / s->ratio);
 		chosen_last[t] = k * s->ratio + seen % s->ratio - 1;
 	}
 	struct see_rows_args a = {
-		.n_tok = w.n_tok, .window = s->window, .ratio = ratio,
-		.max_pages_per_seq = w.max_pages, .width = width, .seq_of = w.seq_of,
-		.position = w.position, .page_table = w.table,
+		.n_tok = w.seqs.n_tok, .window = s->window, .ratio = ratio,
+		.max_pages_per_seq = w.seqs.max_pages, .width = width, .seq_of = w.seqs.seq_of,
+		.position = w.seqs.position, .page_table = w.seqs.table,
 		.chosen = is_chosen ? chosen : NULL, .chosen_last = chosen_last,
 		.chosen_pitch = s->top + 1, .of = w.pages, .table = table, .last = last}, on = a;
-	on.seq_of = UPLOAD(kt, w.seq_of, n);
-	on.position = UPLOAD(kt, w.position, n);
-	on.page_table = UPLOAD(kt, w.table, (size_t)w.n_pages);
+	on.seq_of = UPLOAD(kt, w.seqs.seq_of, n);
+	on.position = UPLOAD(kt, w.seqs.position, n);
+	on.page_table = UPLOAD(kt, w.seqs.table, (size_t)w.seqs.n_pages);
 	on.chosen = is_chosen ? UPLOAD(kt, chosen, n_chosen) : NULL;
 	on.chosen_last = UPLOAD(kt, chosen_last, n);
 	on.table = UPLOAD(kt, table, n_table);
@@ -272,7 +259,8 @@ void case_compress(struct kernel_test *kt)
 		rope_tail_case(kt, s, 2, false, true);
 		rope_tail_case(kt, s, 0, true, false);
 		kernel_test_reset(kt);
-		compress_case(kt, s);
+		compress_case(kt, s, true);
+		compress_case(kt, s, false);
 		kernel_test_reset(kt);
 		see_case(kt, s, s->ratio, false);
 		see_case(kt, s, s->ratio, true);

@@ -273,7 +273,7 @@ static const struct beside_shape besides[] = {
 	 {4, 2, {64, 64, 160}, &found_again, false, false}},
 	{{.quant = QUANT_BF16}, 256, {32, 5}, 1, {4, 1, {96, 64, 0}, &found_again, false, false}},
 	{{.quant = QUANT_BF16}, 256, {32, 5}, 0, {4, 1, {16, 16, 64}, &mixed, false, false}},
-	{{QUANT_INT4, 32, false, DTYPE_F16, false}, 256, {32, 9}, 0,
+	{{QUANT_INT4, 32, false, DTYPE_F16, 0}, 256, {32, 9}, 0,
 	 {2, 1, {70, 0, 0}, &alone, false, false}},
 };
 
@@ -372,34 +372,38 @@ struct delta_shape {
 	bool heads_tiled;
 	bool is_space; /* Mamba-2's rule */
 	bool by_channel;
-	float a_scale;
+	float a_scale, g_min;
 };
 
 static const struct delta_shape deltas[] = {
-	{2, 4, 32, 32, false, &mixed, false, false, false, 0},
-	{16, 32, 128, 128, true, &alone, false, false, false, 0},
-	{2, 6, 64, 16, true, &one_token_each, false, false, false, 0},
-	{2, 4, 64, 132, false, &one_token_each, false, false, false, 0},
-	{1, 2, 128, 128, false, &longer, false, false, false, 0},
-	{2, 2, 16, 72, false, &mixed, false, false, false, 0},
-	{2, 6, 32, 16, false, &mixed, true, false, false, 0},
-	{1, 2, 48, 12, false, &mixed, false, false, false, 0},
-	{1, 1, 256, 8, false, &mixed, false, false, false, 0},
-	{1, 8, 128, 64, false, &mixed, false, true, false, 0},
-	{2, 4, 32, 12, true, &one_token_each, false, true, false, 0},
-	{1, 2, 256, 64, false, &alone, false, true, false, 0},
-	{1, 2, 64, 20, false, &one_token_each, false, true, false, 0},
-	{2, 4, 16, 8, false, &longer, false, true, false, 0},
-	{1, 6, 32, 12, false, &mixed, false, true, false, 0.45f},
+	{2, 4, 32, 32, false, &mixed, false, false, false, 0, 0},
+	{16, 32, 128, 128, true, &alone, false, false, false, 0, 0},
+	{2, 6, 64, 16, true, &one_token_each, false, false, false, 0, 0},
+	{2, 4, 64, 132, false, &one_token_each, false, false, false, 0, 0},
+	{1, 2, 128, 128, false, &longer, false, false, false, 0, 0},
+	{2, 2, 16, 72, false, &mixed, false, false, false, 0, 0},
+	{2, 6, 32, 16, false, &mixed, true, false, false, 0, 0},
+	{1, 2, 48, 12, false, &mixed, false, false, false, 0, 0},
+	{1, 1, 256, 8, false, &mixed, false, false, false, 0, 0},
+	{1, 8, 128, 64, false, &mixed, false, true, false, 0, 0},
+	{2, 4, 32, 12, true, &one_token_each, false, true, false, 0, 0},
+	{1, 2, 256, 64, false, &alone, false, true, false, 0, 0},
+	{1, 2, 64, 20, false, &one_token_each, false, true, false, 0, 0},
+	{2, 4, 16, 8, false, &longer, false, true, false, 0, 0},
+	{1, 6, 32, 12, false, &mixed, false, true, false, 0.45f, 0},
 	/* a norm behind several workgroups of a head, in the kernels that the others leave out */
-	{2, 4, 32, 72, false, &one_token_each, false, false, false, 0},
-	{1, 2, 256, 40, false, &one_token_each, false, false, false, 0},
+	{2, 4, 32, 72, false, &one_token_each, false, false, false, 0, 0},
+	{1, 2, 256, 40, false, &one_token_each, false, false, false, 0, 0},
 	/* a decay for each channel of a key */
-	{2, 2, 128, 128, false, &one_token_each, false, false, true, 0},
-	{2, 4, 20, 12, false, &mixed, true, false, true, 0},
-	{1, 2, 128, 32, false, &longer, false, false, true, 0},
-	{1, 1, 64, 72, false, &alone, false, false, true, 0},
-	{1, 1, 256, 8, false, &mixed, false, false, true, 0},
+	{2, 2, 128, 128, false, &one_token_each, false, false, true, 0, 0},
+	{2, 4, 20, 12, false, &mixed, true, false, true, 0, 0},
+	{1, 2, 128, 32, false, &longer, false, false, true, 0, 0},
+	{1, 1, 64, 72, false, &alone, false, false, true, 0, 0},
+	{1, 1, 256, 8, false, &mixed, false, false, true, 0, 0},
+	/* and a lower bound of them */
+	{2, 2, 128, 32, false, &one_token_each, false, false, true, 0, -5},
+	{1, 2, 20, 12, false, &mixed, false, false, true, 0, -0.25f},
+	{1, 1, 64, 8, false, &longer, false, false, true, 0, -5},
 };
 
 struct delta_input {
@@ -428,7 +432,8 @@ static struct delta_rule_args delta_args(const struct delta_shape *d,
 	return (struct delta_rule_args){
 		.n_tok = s->n_tok, .n_seq = s->n_seq, .n_k_heads = d->hk,
 		.n_v_heads = d->hv, .k_dim = d->k, .v_dim = d->v,
-		.heads_tiled = d->heads_tiled, .by_channel = d->by_channel, .a_scale = d->a_scale,
+		.heads_tiled = d->heads_tiled, .by_channel = d->by_channel,
+		.a_scale = d->a_scale, .g_min = d->g_min,
 		.b = {ba, row, n, r, pitch}, .a = {ba + r, row, n, each, pitch},
 		.first_tok = s->first, .states = states_of(s)};
 }
@@ -559,9 +564,9 @@ static void delta_case(struct kernel_test *kt, const struct delta_shape *d)
 	on.states = states_on(kt, &s);
 	on.y = kernel_act_upload(kt, kernel_zeros(kt, in.n_y), in.n_y);
 	char what[100];
-	snprintf(what, sizeof what, "%s T=%d B=%d Hk=%d Hv=%d K=%d V=%d",
+	snprintf(what, sizeof what, "%s T=%d B=%d Hk=%d Hv=%d K=%d V=%d%s",
 		 d->is_space ? "state space" : d->by_channel ? "delta_channels" : "delta_rule",
-		 s.n_tok, s.n_seq, d->hk, d->hv, d->k, d->v);
+		 s.n_tok, s.n_seq, d->hk, d->hv, d->k, d->v, d->g_min < 0 ? ", bounded" : "");
 	kernel_ran(kt, kt->b->ops->delta_rule(kt->b, &on), what);
 	float *got = kernel_act_download(kt, on.y, in.n_y);
 	float *left = kernel_download(kt, on.state, in.n_state);

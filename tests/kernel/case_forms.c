@@ -28,7 +28,7 @@ static void linear(struct kernel_test *kt, struct linear_case c, int store)
 static struct weight_kind int4(int32_t group, bool is_asymmetric, int i)
 {
 	enum dtype type = i % 2 ? DTYPE_F16 : DTYPE_BF16;
-	return (struct weight_kind){QUANT_INT4, group, is_asymmetric, type, false};
+	return (struct weight_kind){QUANT_INT4, group, is_asymmetric, type, 0};
 }
 
 /* As the kernels want a format after INT4 that lies apart or in blocks; any i. */

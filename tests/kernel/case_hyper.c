@@ -2,7 +2,7 @@
  *
  * Hyper-connections, gates of n-grams, and an indexer: sizes of heads and of streams that
  * fill no vector, blocks that a step fills in part, scores that are equal, and contexts with
- * fewer blocks than may be chosen.
+ * fewer blocks than may be chosen, or with more than a workgroup holds.
  */
 #include "tests/kernel/kernel_test.h"
 
@@ -147,37 +147,10 @@ struct index_shape {
 	bool is_weighed; /* heads have weights, keys a layer norm */
 };
 
-/* Two sequences of n_ctx positions, in pages of which the first is the last in memory. */
-struct index_world {
-	int32_t n_pages, max_pages, n_tok; /* n_tok: of both */
-	int32_t *seq_of, *position, *slot, *table;
-};
-
-static struct index_world world_of(struct kernel_test *kt, const struct index_shape *s)
-{
-	struct index_world w = {.max_pages = (s->n_ctx + s->page_size - 1) / s->page_size,
-				.n_tok = 2 * s->n_ctx};
-	size_t n = (size_t)w.n_tok;
-	w.n_pages = 2 * w.max_pages;
-	w.seq_of = kernel_ints(kt, n);
-	w.position = kernel_ints(kt, n);
-	w.slot = kernel_ints(kt, n);
-	w.table = kernel_ints(kt, (size_t)w.n_pages);
-	for (int32_t i = 0; i < w.n_pages; i++)
-		w.table[i] = w.n_pages - 1 - i;
-	for (int32_t t = 0; t < w.n_tok; t++) {
-		w.seq_of[t] = t / s->n_ctx;
-		w.position[t] = t % s->n_ctx;
-		int32_t page = w.table[w.seq_of[t] * w.max_pages + w.position[t] / s->page_size];
-		w.slot[t] = page * s->page_size + w.position[t] % s->page_size;
-	}
-	return w;
-}
-
 /* The step's keys, in the parts [0, cut) and [cut, n_tok). Returns what the backend's blocks
  * are, and leaves them at *on_blocks. */
 static float *keys_case(struct kernel_test *kt, const struct index_shape *s,
-			const struct index_world *w, void **on_blocks)
+			const struct kernel_pages *w, void **on_blocks)
 {
 	size_t dim = (size_t)s->dim, row = dim * (size_t)(s->n_heads + 1), n = (size_t)w->n_tok;
 	size_t n_keys = (size_t)(w->n_pages * s->page_size) * dim;
@@ -229,9 +202,32 @@ static float *keys_case(struct kernel_test *kt, const struct index_shape *s,
 	return got;
 }
 
+/* a: on the host; on: the backend's, which gets the rest of its memory here. */
+static void choose_case(struct kernel_test *kt, struct index_choose_args *a,
+			struct index_choose_args *on)
+{
+	size_t n = (size_t)a->n_tok, n_table = n * (size_t)(a->top + 1);
+	size_t n_work = n * (size_t)(a->n_ctx_max / a->ratio + 1);
+	int wrong = 0;
+	for (size_t i = 0; i < n_table; i++)
+		a->table[i] = -7;
+	on->work = UPLOAD(kt, kernel_zeros(kt, n_work), n_work);
+	on->table = UPLOAD(kt, a->table, n_table);
+	on->last = UPLOAD(kt, a->last, n);
+	index_choose_ref(a);
+	kernel_ran(kt, kt->b->ops->index_choose(kt->b, on), "index_choose");
+	const float *got = kernel_download(kt, on->table, n_table);
+	kernel_ok(memcmp(kernel_download(kt, on->last, n), a->last, n * sizeof *a->last) == 0,
+		  "%s: index_choose of %d: so many positions", kt->name, a->top);
+	for (size_t i = 0; i < n_table; i++)
+		wrong += memcmp(&got[i], &a->table[i], sizeof *a->table) != 0;
+	kernel_ok(wrong == 0, "%s: index_choose of %d, blocks of %d, H=%d: %d wrong", kt->name,
+		  a->top, a->ratio, a->n_heads, wrong);
+}
+
 static void index_case(struct kernel_test *kt, const struct index_shape *s)
 {
-	struct index_world w = world_of(kt, s);
+	struct kernel_pages w = kernel_two_seqs(kt, s->n_ctx, s->page_size);
 	void *on_blocks;
 	float *blocks = keys_case(kt, s, &w, &on_blocks);
 	size_t n = (size_t)w.n_tok, row = (size_t)(s->dim * (s->n_heads + 1));
@@ -241,8 +237,6 @@ static void index_case(struct kernel_test *kt, const struct index_shape *s)
 	/* All scores 0: the first blocks are chosen. */
 	memset(q + (size_t)(s->n_ctx - 1) * row, 0, row * sizeof *q);
 	int32_t *table = kernel_ints(kt, n_table), *last = kernel_ints(kt, n);
-	for (size_t i = 0; i < n_table; i++)
-		table[i] = -7;
 	struct index_choose_args a = {
 		.n_tok = w.n_tok, .n_heads = s->n_heads, .dim = s->dim, .ratio = s->ratio,
 		.row = (int32_t)row, .top = s->top, .max_pages_per_seq = w.max_pages,
@@ -261,19 +255,39 @@ static void index_case(struct kernel_test *kt, const struct index_shape *s)
 	on.seq_of = UPLOAD(kt, w.seq_of, n);
 	on.position = UPLOAD(kt, w.position, n);
 	on.page_table = UPLOAD(kt, w.table, (size_t)w.n_pages);
-	on.work = UPLOAD(kt, a.work, n * n_work);
-	on.table = UPLOAD(kt, table, n_table);
-	on.last = UPLOAD(kt, last, n);
-	index_choose_ref(&a);
-	kernel_ran(kt, kt->b->ops->index_choose(kt->b, &on), "index_choose");
-	const float *got = kernel_download(kt, on.table, n_table);
-	int wrong = 0;
-	kernel_ok(memcmp(kernel_download(kt, on.last, n), last, n * sizeof *last) == 0,
-		  "%s: index_choose of %d: so many positions", kt->name, s->top);
-	for (size_t i = 0; i < n_table; i++)
-		wrong += memcmp(&got[i], &table[i], sizeof *table) != 0;
-	kernel_ok(wrong == 0, "%s: index_choose of %d, blocks of %d, H=%d: %d wrong", kt->name,
-		  s->top, s->ratio, s->n_heads, wrong);
+	choose_case(kt, &a, &on);
+}
+
+/* Two tokens behind more blocks than a workgroup of the HIP kernel holds in registers. Numbers
+ * are small integers: scores are exact, and many are equal. */
+static void many_blocks(struct kernel_test *kt, int32_t n_blocks)
+{
+	enum { DIM = 8, HEADS = 2, TOP = 300, PAGE = 4, TOKENS = 2 };
+	size_t n_keys = (size_t)n_blocks * DIM, n_q = TOKENS * HEADS * DIM;
+	int32_t n_pages = n_blocks / PAGE, position[TOKENS] = {n_blocks - 1, n_blocks - 6};
+	int32_t *seq_of = kernel_ints(kt, TOKENS), *pages = kernel_ints(kt, (size_t)n_pages);
+	int32_t *table = kernel_ints(kt, TOKENS * (TOP + 1)), *last = kernel_ints(kt, TOKENS);
+	float *blocks = kernel_zeros(kt, n_keys), *q = kernel_zeros(kt, n_q);
+	for (size_t i = 0; i < n_keys; i++)
+		blocks[i] = roundf(3 * kernel_noise(kt));
+	for (size_t i = 0; i < n_q; i++)
+		q[i] = roundf(3 * kernel_noise(kt));
+	for (int32_t i = 0; i < n_pages; i++)
+		pages[i] = n_pages - 1 - i;
+	struct index_choose_args a = {
+		.n_tok = TOKENS, .n_heads = HEADS, .dim = DIM, .ratio = 1, .row = HEADS * DIM,
+		.top = TOP, .max_pages_per_seq = n_pages, .n_ctx_max = n_blocks, .q = q,
+		.type = DTYPE_F32, .page_size = PAGE, .blocks = blocks, .seq_of = seq_of,
+		.position = position, .page_table = pages,
+		.work = kernel_zeros(kt, TOKENS * (size_t)n_blocks), .table = table,
+		.last = last}, on = a;
+	on.q = kernel_act_upload(kt, q, n_q);
+	on.type = kt->b->kv_type;
+	on.blocks = kernel_kv_upload(kt, blocks, n_keys);
+	on.seq_of = UPLOAD(kt, seq_of, TOKENS);
+	on.position = UPLOAD(kt, position, TOKENS);
+	on.page_table = UPLOAD(kt, pages, (size_t)n_pages);
+	choose_case(kt, &a, &on);
 }
 
 void case_hyper(struct kernel_test *kt)
@@ -281,6 +295,7 @@ void case_hyper(struct kernel_test *kt)
 	static const struct index_shape shapes[] = {
 		{75, 8, 16, 4, 16, 8, 4, false}, {70, 3, 24, 8, 32, 3, 12, false},
 		{560, 2, 64, 2, 64, 200, 16, false}, {90, 4, 32, 1, 16, 20, 4, true},
+		{100, 3, 128, 4, 16, 9, 32, true},
 	};
 	low_case(kt, 3, 37, 4);
 	mix_case(kt, 3, 4, 70, false);
@@ -296,4 +311,6 @@ void case_hyper(struct kernel_test *kt)
 			index_case(kt, &shapes[i]);
 		kernel_test_reset(kt);
 	}
+	many_blocks(kt, 33000);
+	kernel_test_reset(kt);
 }

@@ -10,7 +10,8 @@
 
 enum { MAX_OUT = MAX_LINEAR_OUT };
 
-#define INT4(group, is_asym, scale) {QUANT_INT4, group, is_asym, scale, false}
+#define INT4(group, is_asym, scale) {QUANT_INT4, group, is_asym, scale, 0}
+#define TURNS(group, is_asym, scale) {QUANT_INT4, group, is_asym, scale, KIND_TURNS}
 static const struct linear_case cases[] = {
 	{INT4(32, false, DTYPE_BF16), 1, 256, {512, 128, 128}, false, false, false},
 	{INT4(32, false, DTYPE_F16), 5, 256, {64, 7}, true, false, false},
@@ -27,8 +28,8 @@ static const struct linear_case cases[] = {
 	{{.quant = QUANT_F16}, 1, 7, {3}, false, false, false},
 	{{.quant = QUANT_F32}, 65, 2050, {6}, true, true, false},
 	{{.quant = QUANT_F32}, 3, 12288, {4}, false, false, false},
-	{{QUANT_INT4, 32, false, DTYPE_F16, true}, 5, 256, {18}, false, false, false},
-	{{QUANT_INT4, 128, true, DTYPE_BF16, true}, 1, 2048, {9}, false, false, false},
+	{{QUANT_INT4, 32, false, DTYPE_F16, KIND_EXTREMES}, 5, 256, {18}, false, false, false},
+	{{QUANT_INT4, 128, true, DTYPE_BF16, KIND_EXTREMES}, 1, 2048, {9}, false, false, false},
 	/* more inputs than fit two tiles of the CPU, of one plane and of two */
 	{INT4(32, true, DTYPE_BF16), 27, 1024, {35, 16}, true, true, false},
 	{INT4(64, false, DTYPE_F16), 14, 512, {33}, false, false, false},
@@ -41,24 +42,24 @@ static const struct linear_case cases[] = {
 	{INT4(0, false, DTYPE_F16), 3, 96, {21}, true, false, true},
 	{INT4(32, false, DTYPE_F16), 1, 32, {9}, false, false, false},
 	{{.quant = QUANT_BF16}, 3, 1024, {19}, true, false, true},
-	{{.quant = QUANT_BF16, .has_extremes = true}, 4, 512, {7}, false, false, false},
-	{{.quant = QUANT_F16, .has_extremes = true}, 4, 512, {7}, false, false, false},
+	{{.quant = QUANT_BF16, .more = KIND_EXTREMES}, 4, 512, {7}, false, false, false},
+	{{.quant = QUANT_F16, .more = KIND_EXTREMES}, 4, 512, {7}, false, false, false},
 	/* rows read in one run: steps, what is left of them, rows beyond the first */
 	{{.quant = QUANT_F16}, 7, 1304, {67, 5}, true, true, false},
 	{{.quant = QUANT_BF16}, 2, 2048, {130}, false, false, true},
 	{{.quant = QUANT_INT8, .scale_type = DTYPE_F32}, 5, 2608, {67, 16}, false, false, false},
 	{{.quant = QUANT_INT8, .scale_type = DTYPE_F16, .is_asymmetric = true}, 9, 512, {35},
 	 true, false, true},
-	{{QUANT_INT8, 128, false, DTYPE_BF16, false}, 1, 1536, {70}, false, true, false},
+	{{QUANT_INT8, 128, false, DTYPE_BF16, 0}, 1, 1536, {70}, false, true, false},
 	/* a scale a row, several rounds of workgroups */
 	{{.quant = QUANT_INT8, .scale_type = DTYPE_F32}, 1, 256, {333, 16, 5}, true, false, false},
 	{{.quant = QUANT_INT8, .scale_type = DTYPE_BF16}, 5, 512, {70}, false, true, false},
 	{{.quant = QUANT_INT8, .scale_type = DTYPE_F16}, 10, 768, {50, 40}, true, false, true},
-	{{QUANT_FP8, 128, false, DTYPE_F32, false}, 3, 1536, {50}, false, false, false},
-	{{QUANT_FP8, 48, false, DTYPE_F32, false}, 3, 208, {45}, true, false, false},
-	{{QUANT_NVFP4, 16, false, DTYPE_F32, false}, 2, 3104, {50}, false, false, false},
-	{{QUANT_MXFP4, 32, false, DTYPE_F32, false}, 8, 1056, {50}, true, false, false},
-	{{QUANT_MXFP4, 32, false, DTYPE_F32, false}, 3, 32, {9}, false, false, false},
+	{{QUANT_FP8, 128, false, DTYPE_F32, 0}, 3, 1536, {50}, false, false, false},
+	{{QUANT_FP8, 48, false, DTYPE_F32, 0}, 3, 208, {45}, true, false, false},
+	{{QUANT_NVFP4, 16, false, DTYPE_F32, 0}, 2, 3104, {50}, false, false, false},
+	{{QUANT_MXFP4, 32, false, DTYPE_F32, 0}, 8, 1056, {50}, true, false, false},
+	{{QUANT_MXFP4, 32, false, DTYPE_F32, 0}, 3, 32, {9}, false, false, false},
 	{INT4(32, true, DTYPE_BF16), 8, 2080, {21, 9}, true, false, false},
 	{INT4(32, false, DTYPE_F16), 7, 256, {50}, false, true, false},
 	{INT4(128, false, DTYPE_F16), 6, 12288, {6}, false, false, true},
@@ -68,11 +69,11 @@ static const struct linear_case cases[] = {
 	{INT4(128, false, DTYPE_F16), 16, 2304, {37}, false, false, true},
 	{INT4(32, false, DTYPE_F16), 13, 256, {40}, true, false, false},
 	{INT4(64, true, DTYPE_BF16), 3, 11328, {5}, false, false, false},
-	{{QUANT_INT8, 128, true, DTYPE_F16, false}, 16, 2304, {40}, true, false, true},
+	{{QUANT_INT8, 128, true, DTYPE_F16, 0}, 16, 2304, {40}, true, false, true},
 	{{.quant = QUANT_BF16}, 13, 1304, {35}, false, true, false},
-	{{QUANT_NVFP4, 16, false, DTYPE_F32, false}, 11, 3104, {34}, false, false, false},
-	{{QUANT_FP8, 128, false, DTYPE_F32, false}, 6, 4224, {18}, false, true, false},
-	{{QUANT_FP8, 32, false, DTYPE_BF16, false}, 2, 1056, {35}, false, false, false},
+	{{QUANT_NVFP4, 16, false, DTYPE_F32, 0}, 11, 3104, {34}, false, false, false},
+	{{QUANT_FP8, 128, false, DTYPE_F32, 0}, 6, 4224, {18}, false, true, false},
+	{{QUANT_FP8, 32, false, DTYPE_BF16, 0}, 2, 1056, {35}, false, false, false},
 	/* many tokens: tiles, each with a rest of tokens, outputs and K; more groups of 32 than
 	 * LDS has scales for */
 	{INT4(32, false, DTYPE_BF16), 150, 160, {131, 64, 3}, true, false, false},
@@ -80,12 +81,17 @@ static const struct linear_case cases[] = {
 	{INT4(64, true, DTYPE_F16), 19, 320, {65}, true, false, true},
 	{INT4(128, false, DTYPE_BF16), 70, 256, {150}, false, false, true},
 	{INT4(0, true, DTYPE_F16), 9, 96, {17}, false, true, false},
-	{{QUANT_INT4, 32, false, DTYPE_BF16, true}, 21, 768, {66}, false, false, false},
+	{{QUANT_INT4, 32, false, DTYPE_BF16, KIND_EXTREMES}, 21, 768, {66}, false, false, false},
 	{{.quant = QUANT_F16}, 140, 72, {131, 5}, true, false, true},
 	/* K of a part of a tile: the first convolution of an audio tower */
 	{{.quant = QUANT_F16}, 150, 16, {72}, true, false, true},
 	{{.quant = QUANT_BF16}, 130, 104, {66, 9}, false, true, false},
-	{{.quant = QUANT_BF16, .has_extremes = true}, 12, 512, {7}, true, false, false},
+	{{.quant = QUANT_BF16, .more = KIND_EXTREMES}, 12, 512, {7}, true, false, false},
+	/* groups in another order: one token, some, and more than the inputs sorted at once */
+	{TURNS(32, false, DTYPE_BF16), 1, 2080, {130, 64, 3}, true, false, true},
+	{TURNS(64, true, DTYPE_F16), 3, 256, {37}, false, true, false},
+	{TURNS(32, true, DTYPE_BF16), 35, 1056, {19, 9}, true, true, false},
+	{TURNS(128, false, DTYPE_F16), 70, 256, {33}, false, false, true},
 };
 
 struct run {
@@ -232,11 +238,11 @@ static void packed_cases(struct kernel_test *kt)
 				continue;
 			struct linear_case c = {
 				{q, q == QUANT_FP8 ? fp8_group[i] : 32, i == 1,
-				 DTYPE_F16, i > 0},
+				 DTYPE_F16, i > 0 ? KIND_EXTREMES : 0},
 				tokens[i], quant_block(q) ? k_blocks[i] : k[i],
 				{40, 8}, false, i, false};
-			if (kt->is_partial) /* GPTQ's groups in order */
-				c.kind.has_extremes = false;
+			if (q == QUANT_GPTQ4 || q == QUANT_GPTQ8 || q == QUANT_INT8)
+				c.kind.more |= i == 2 ? KIND_BACK : i == 1 ? KIND_TURNS : 0;
 			kernel_linear_case(kt, &c);
 			kernel_test_reset(kt);
 		}
@@ -266,10 +272,10 @@ static const struct fused_case fused[] = {
 	 * threads of a workgroup hold in registers */
 	{{.quant = QUANT_BF16}, 1, 40, {19}, false, NULL},
 	{{.quant = QUANT_F16}, 2, 16, {9}, false, NULL},
-	{{QUANT_INT8, 32, false, DTYPE_F16, false}, 1, 2080, {130, 64, 3}, true, NULL},
-	{{QUANT_FP8, 128, false, DTYPE_F32, false}, 2, 4224, {18}, false, NULL},
-	{{QUANT_NVFP4, 16, false, DTYPE_F32, false}, 2, 3104, {50}, false, NULL},
-	{{QUANT_MXFP4, 32, false, DTYPE_F32, false}, 1, 1056, {37, 37}, true, &silu},
+	{{QUANT_INT8, 32, false, DTYPE_F16, 0}, 1, 2080, {130, 64, 3}, true, NULL},
+	{{QUANT_FP8, 128, false, DTYPE_F32, 0}, 2, 4224, {18}, false, NULL},
+	{{QUANT_NVFP4, 16, false, DTYPE_F32, 0}, 2, 3104, {50}, false, NULL},
+	{{QUANT_MXFP4, 32, false, DTYPE_F32, 0}, 1, 1056, {37, 37}, true, &silu},
 	{{.quant = QUANT_Q4_K}, 1, 2048, {130, 64, 3}, false, NULL},
 	{{.quant = QUANT_Q4_K}, 2, 4352, {37, 37}, true, &silu},
 	{{.quant = QUANT_Q5_K}, 2, 512, {21}, true, NULL},
@@ -278,6 +284,8 @@ static const struct fused_case fused[] = {
 	{{.quant = QUANT_IQ3_XXS}, 2, 768, {40}, false, NULL},
 	{{.quant = QUANT_Q5_1}, 1, 96, {17}, false, NULL},
 	{{.quant = QUANT_Q6_K}, 3, 512, {17}, false, NULL},
+	{TURNS(32, false, DTYPE_F16), 1, 512, {40, 40}, false, &silu},
+	{TURNS(32, true, DTYPE_BF16), 37, 256, {40, 40}, true, &silu},
 };
 
 /* A device copy of what the case begins with. */
@@ -374,7 +382,7 @@ static const struct mixed_case mixed[] = {
 	 37, 256, {66, 4, 4}, {0, 1, 3}, false, NULL},
 	{{INT4(32, false, DTYPE_F16), INT4(64, false, DTYPE_F16), INT4(64, true, DTYPE_F16)},
 	 2, 512, {35, 18, 9}, {0, 1, 2, 3}, false, NULL},
-	{{{QUANT_FP8, 128, false, DTYPE_F32, false}, {.quant = QUANT_F16}},
+	{{{QUANT_FP8, 128, false, DTYPE_F32, 0}, {.quant = QUANT_F16}},
 	 3, 512, {40, 40}, {0, 1, 2}, true, &silu},
 	/* pairs of blocks that have a kernel for one token and two, and one that has none */
 	{{{.quant = QUANT_Q4_K}, {.quant = QUANT_Q4_K}, {.quant = QUANT_Q6_K}},
@@ -398,6 +406,11 @@ static const struct mixed_case mixed[] = {
 	 2, 512, {40, 20, 24}, {0, 1, 2, 3}, true, NULL},
 	{{{.quant = QUANT_Q3_K}, {.quant = QUANT_Q4_K}},
 	 1, 256, {40, 20}, {0, 1, 2}, true, NULL},
+	/* two orders of the same inputs, and none */
+	{{TURNS(32, false, DTYPE_F16), {QUANT_INT4, 32, false, DTYPE_F16, KIND_BACK},
+	  INT4(32, false, DTYPE_F16)}, 1, 512, {40, 40, 9}, {0, 1, 2, 3}, true, NULL},
+	{{INT4(32, false, DTYPE_F16), TURNS(32, false, DTYPE_F16)},
+	 37, 256, {40, 40}, {0, 1, 2}, true, &silu},
 };
 
 /* Parts [from, to) of one in an operation of their own. */

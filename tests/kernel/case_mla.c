@@ -25,10 +25,10 @@ static const struct shape shapes[] = {
 	{{.quant = QUANT_F32}, 70, 3, 50, 23, 2, 21, true, 3, 1, 0},
 	{{.quant = QUANT_F16}, 3, 2, 72, 40, 8, 32, true, 0, 8, 0},
 	{{.quant = QUANT_F32}, 2, 3, 40, 24, 4, 20, false, 8, 0, 0},
-	{{QUANT_INT4, 32, false, DTYPE_BF16, false}, 3, 2, 512, 256, 128, 128, false, 0, 0, 0},
-	{{QUANT_INT4, 32, true, DTYPE_BF16, false}, 3, 2, 512, 256, 0, 128, true, 64, 64, 0},
-	{{QUANT_FP8, 128, false, DTYPE_BF16, false}, 3, 2, 256, 256, 128, 64, false, 0, 0, 0},
-	{{QUANT_FP8, 128, false, DTYPE_BF16, false}, 1, 2, 256, 64, 0, 32, true, 8, 8, 0},
+	{{QUANT_INT4, 32, false, DTYPE_BF16, 0}, 3, 2, 512, 256, 128, 128, false, 0, 0, 0},
+	{{QUANT_INT4, 32, true, DTYPE_BF16, 0}, 3, 2, 512, 256, 0, 128, true, 64, 64, 0},
+	{{QUANT_FP8, 128, false, DTYPE_BF16, 0}, 3, 2, 256, 256, 128, 64, false, 0, 0, 0},
+	{{QUANT_FP8, 128, false, DTYPE_BF16, 0}, 1, 2, 256, 64, 0, 32, true, 8, 8, 0},
 };
 
 /* Heads [0, H) of tokens [t0, t0 + n_tok) on the device. */

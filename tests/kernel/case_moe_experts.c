@@ -16,7 +16,7 @@ static float act_of(float h)
 #undef moe_experts_ref
 #include "tests/kernel/plain_end.h"
 
-#define INT4(group, is_asym) {QUANT_INT4, group, is_asym, DTYPE_BF16, false}
+#define INT4(group, is_asym) {QUANT_INT4, group, is_asym, DTYPE_BF16, 0}
 enum { ROWS_OF_TILES = 530 };
 static const struct experts_case cases[] = {
 	{INT4(32, false), 1, 256, 128, 16, 4, false, 0, false},
@@ -50,11 +50,11 @@ static const struct experts_case cases[] = {
 	/* several tiles each */
 	{{.quant = QUANT_BF16}, 50, 600, ROWS_OF_TILES, 4, 2, true, 0, false},
 	{{.quant = QUANT_F16}, 1, 512, 96, 6, 3, false, 48, true},
-	{{QUANT_FP8, 128, false, DTYPE_F32, false}, 2, 1536, 256, 3, 2, false, 256, true},
-	{{QUANT_FP8, 0, false, DTYPE_BF16, false}, 3, 272, 48, 3, 2, false, 0, false},
-	{{QUANT_MXFP4, 32, false, DTYPE_F32, false}, 1, 2880, 96, 3, 2, true, 0, false},
-	{{QUANT_NVFP4, 16, false, DTYPE_F32, false}, 4, 48, 80, 3, 2, false, 0, false},
-	{{QUANT_INT8, 32, true, DTYPE_BF16, false}, 2, 1056, 288, 3, 2, false, 288, true},
+	{{QUANT_FP8, 128, false, DTYPE_F32, 0}, 2, 1536, 256, 3, 2, false, 256, true},
+	{{QUANT_FP8, 0, false, DTYPE_BF16, 0}, 3, 272, 48, 3, 2, false, 0, false},
+	{{QUANT_MXFP4, 32, false, DTYPE_F32, 0}, 1, 2880, 96, 3, 2, true, 0, false},
+	{{QUANT_NVFP4, 16, false, DTYPE_F32, 0}, 4, 48, 80, 3, 2, false, 0, false},
+	{{QUANT_INT8, 32, true, DTYPE_BF16, 0}, 2, 1056, 288, 3, 2, false, 288, true},
 };
 
 /* Long rows, and each activation: for the GPU alone. */
@@ -66,17 +66,84 @@ static const struct experts_case turns[] = {
 	{INT4(32, false), 1, 128, 768, 4, 2, CLIPPED, 768, false},
 };
 
+/* With adapters: a token and few, some that share experts, and tiles; biases, and a shared expert
+ * that is a slot; rows of no whole fours. */
+static const struct experts_case adapted[] = {
+	{INT4(32, false), 1, 256, 128, 16, 4, false, 0, false},
+	{INT4(32, true), 12, 128, 64, 8, 2, false, 64, true},
+	{INT4(32, false), 150, 64, 64, 4, 2, false, 0, false},
+	{{.quant = QUANT_BF16}, 11, 50, 22, 7, 2, false, 0, false},
+	{{.quant = QUANT_BF16}, 70, 50, 22, 7, 2, true, 0, false},
+	{{.quant = QUANT_BF16}, 40, 50, 22, 7, 2, RELU, 0, false},
+	{{.quant = QUANT_Q4_K}, 5, 256, 256, 12, 9, false, 0, false},
+};
+static const int32_t adapted_ranks[] = {16, 19, 3, 9, 4, 2, 8};
+
 struct input {
 	struct experts ex;
 	float *x, *weight, *y;
 	int32_t *id;
 	struct weight shared[4]; /* gate, up, down, router */
+	struct moe_lora lora;    /* its part NULL: no adapters */
+	struct lora_part *parts_on; /* (adapters, E, MOE_LORA_PARTS) the same on the device */
 };
+
+enum { ADAPTERS = 2 };
 
 /* Of x. Weights of any bits are large: h is to be what f16 can say. */
 static float scale_of(const struct experts_case *s)
 {
 	return s->kind.quant > QUANT_INT4 ? 1.f / 256 : 1;
+}
+
+/* Of n numbers, in a type of 16 bits or in float32, and a copy on the device. */
+static const void *put_matrix(struct kernel_test *kt, size_t n, float scale, enum lora_type type,
+			      const void **on)
+{
+	float *x = kernel_zeros(kt, n);
+	uint16_t *h = arena_alloc(&kt->arena, n * sizeof *h);
+	for (size_t i = 0; i < n; i++) {
+		x[i] = scale * kernel_noise(kt);
+		h[i] = blocks_to_f16(x[i]);
+		if (type == LORA_BF16)
+			memcpy(&h[i], (const char *)&x[i] + 2, sizeof h[i]);
+	}
+	*on = type == LORA_F32 ? (const void *)UPLOAD(kt, x, n) : UPLOAD(kt, h, n);
+	return type == LORA_F32 ? (const void *)x : h;
+}
+
+/* Adapters of both types, whose experts differ in rank; some are left as they are. */
+static void make_lora(struct kernel_test *kt, const struct experts_case *s, struct input *in)
+{
+	size_t n = (size_t)(ADAPTERS * s->e * MOE_LORA_PARTS), t = (size_t)s->t;
+	struct lora_part *part = arena_alloc(&kt->arena, n * sizeof *part);
+	struct lora_part *on = arena_alloc(&kt->arena, n * sizeof *on);
+	int32_t *adapter = kernel_ints(kt, t);
+	float *scale = kernel_zeros(kt, t);
+	for (size_t i = 0; i < n; i++) {
+		size_t e = i / MOE_LORA_PARTS, which = i % MOE_LORA_PARTS;
+		bool is_down = which == MOE_LORA_DOWN;
+		int32_t r = MAX(kt->lora - (int32_t)(e % 3) * 2, 1);
+		size_t k = (size_t)(is_down ? s->f : s->d), rows = (size_t)(is_down ? s->d : s->f);
+		bool is_left = (e + which) % 5 == 4;
+		enum lora_type type = e < (size_t)s->e ? LORA_BF16 : which ? LORA_F16 : LORA_F32;
+		part[i] = on[i] = (struct lora_part){.rank = is_left ? 0 : r, .scale = 0.5f,
+						     .type = (int32_t)type};
+		if (is_left)
+			continue;
+		/* x is small where weights are large (scale_of). */
+		float size = is_down ? 1 : 1 / scale_of(s);
+		part[i].a = put_matrix(kt, (size_t)r * k, size / sqrtf((float)k), type, &on[i].a);
+		part[i].b = put_matrix(kt, (size_t)r * rows, 1 / sqrtf((float)r), type, &on[i].b);
+	}
+	for (size_t i = 0; i < t; i++) {
+		/* Of many tokens several neighbours have the same. */
+		adapter[i] = t == 1 ? 0 : (int32_t)((t > 32 ? i / 7 : i) % 3) - 1;
+		scale[i] = 0.25f + (float)(i % 4);
+	}
+	in->parts_on = UPLOAD(kt, on, n);
+	in->lora = (struct moe_lora){.part = part, .adapter = adapter, .scale = scale,
+				     .rank = kt->lora};
 }
 
 static struct weight_kind other_of(const struct kernel_test *kt, const struct experts_case *s)
@@ -108,7 +175,8 @@ static struct input make(struct kernel_test *kt, const struct experts_case *s)
 		in.ex.gate = in.ex.up; /* a layer without a gate */
 	}
 	if (s->act == CLIPPED)
-		in.ex.act = (struct activation){.kind = ACT_CLIPPED, .limit = 7};
+		in.ex.act = (struct activation){.kind = ACT_CLIPPED, .limit = 7,
+						.gate_limit = 5};
 	if (s->act == CLAMPED) {
 		size_t rows = (size_t)s->e;
 		in.ex.act = (struct activation){
@@ -136,6 +204,8 @@ static struct input make(struct kernel_test *kt, const struct experts_case *s)
 				(float)(kernel_random(kt) % 1000) / 1000;
 		}
 	}
+	if (kt->lora)
+		make_lora(kt, s, &in);
 	return in;
 }
 
@@ -251,6 +321,15 @@ static float *on_device(struct kernel_test *kt, const struct experts_case *s,
 		.work = UPLOAD(kt, kernel_ints(kt, n_work), n_work),
 		.y = UPLOAD(kt, in->y + (size_t)t0 * d, t * d)};
 	upload_extras(kt, s, in, &a, &ex);
+	size_t n_low = 2 * nu * (size_t)kt->lora, n_high = 2 * nh;
+	struct moe_lora lora = {.part = in->parts_on, .rank = kt->lora};
+	if (in->lora.part) {
+		lora.adapter = UPLOAD(kt, in->lora.adapter + t0, t);
+		lora.scale = UPLOAD(kt, in->lora.scale + t0, t);
+		lora.low = UPLOAD(kt, kernel_zeros(kt, n_low), n_low);
+		lora.high = UPLOAD(kt, kernel_zeros(kt, n_high), n_high);
+		a.lora = &lora;
+	}
 	kernel_ran(kt, kt->b->ops->load_experts(kt->b, &ex, NULL), "load_experts");
 	if (routing)
 		run_routed(kt, s, routing, &a);
@@ -288,6 +367,23 @@ static const float *rounded(struct kernel_test *kt, const struct experts_case *s
 	return kernel_linear_round(kt, &in->ex.gate[0], in->x, (size_t)s->t);
 }
 
+/* Tokens without an adapter have the bits that they have without any. */
+static void compare_bare(struct kernel_test *kt, const struct experts_case *s, struct input *in,
+			 const float *got, const char *what)
+{
+	size_t d = (size_t)s->d;
+	const struct lora_part *part = in->lora.part;
+	int wrong = 0;
+	in->lora.part = NULL;
+	const float *bare = on_device(kt, s, in, 0, s->t, NULL);
+	in->lora.part = part;
+	for (size_t t = 0; t < (size_t)s->t; t++)
+		if (in->lora.adapter[t] < 0)
+			kernel_same(kt, bare + t * d, got + t * d, d, &wrong);
+	kernel_ok(wrong == 0, "%s: %s: tokens without an adapter have the bits of a layer without "
+		  "any", kt->name, what);
+}
+
 /* a->y and plain, which hold what is added to. */
 static void ask(struct kernel_test *kt, const char *what, struct moe_experts_args *a,
 		float *plain, size_t n)
@@ -302,6 +398,20 @@ static void ask(struct kernel_test *kt, const char *what, struct moe_experts_arg
 	kernel_keep(key, ref, plain, n);
 }
 
+/* got, but ref where an output may be beyond 65504 MOE_OUT_PART and is large in got, too: some
+ * scales of random bits are as large as halves can be. large_case says what tiles make of it. */
+static const float *without_largest(struct kernel_test *kt, const float *got, const float *ref,
+				    const float *y, size_t n)
+{
+	float *out = arena_alloc(&kt->arena, n * sizeof *out);
+	for (size_t i = 0; i < n; i++) {
+		float is = got[i] - y[i], wanted = ref[i] - y[i];
+		bool is_large = is / wanted > 1.f / 32 && is / wanted < 2;
+		out[i] = fabsf(wanted) > 0x1p16f && is_large ? ref[i] : got[i];
+	}
+	return out;
+}
+
 void kernel_experts_case(struct kernel_test *kt, const struct experts_case *s)
 {
 	if (!kernel_wants(s->kind.quant))
@@ -312,7 +422,8 @@ void kernel_experts_case(struct kernel_test *kt, const struct experts_case *s)
 	kernel_act_round(kt, in.x, n, 10 * scale_of(s));
 	struct moe_experts_args a = {.n_tok = s->t, .n_used = s->u,
 				     .x = rounded(kt, s, &in), .id = in.id,
-				     .weight = in.weight, .experts = &in.ex, .y = ref};
+				     .weight = in.weight, .experts = &in.ex, .y = ref,
+				     .lora = in.lora.part ? &in.lora : NULL};
 	if (s->shared) {
 		in.ex.shared_gate = &in.shared[0];
 		in.ex.shared_up = &in.shared[1];
@@ -325,24 +436,33 @@ void kernel_experts_case(struct kernel_test *kt, const struct experts_case *s)
 	static const char *const acts[] = {[0] = "", [CLAMPED] = " clamped", [GELU] = " gelu",
 					   [RELU] = " relu", [CLIPPED] = " clipped"};
 	char what[140];
-	snprintf(what, sizeof what, "moe_experts T=%d D=%d F=%d E=%d U=%d%s S=%d%s %s", s->t,
+	snprintf(what, sizeof what, "moe_experts T=%d D=%d F=%d E=%d U=%d%s S=%d%s R=%d %s", s->t,
 		 s->d, s->f, s->e, s->u, acts[s->act], s->shared,
-		 s->shared_router ? " routed" : "", kernel_kind_name(s->kind));
+		 s->shared_router ? " routed" : "", kt->lora, kernel_kind_name(s->kind));
 	ask(kt, what, &a, plain, n);
 	float *got = on_device(kt, s, &in, 0, s->t, NULL);
 	kt->n_cut = s->d + s->f; /* of gate and up, and of down */
 	if (s->kind.quant == QUANT_BF16)
 		kt->n_cut *= 2; /* tiles split each number in two */
 	double limit = fmax(1e-11, 4 * kernel_mean_square(plain, ref, 1, n));
-	if (is_h_f16)
-		limit = 0x1p-20;
+	if (is_h_f16) { /* a quarter more: tiles round the outputs of experts, too */
+		limit = 1.25 * 0x1p-20;
+		for (size_t i = 0; i < n; i++)
+			kt->slack = fmax(kt->slack, 0x1p-11 * fabs((double)ref[i] - in.y[i]));
+	}
 	if (kt->is_fast)
-		/* It rounds what it has between the products, too. */
-		compare_rounded(kt, got, ref, n, is_wide(s) ? 2e-4 : 1e-7, what);
+		/* It rounds what it has between the products, too. Adapters make that uneven:
+		 * numbers of a 32nd of the largest beside them are wrong by 2^-9. */
+		compare_rounded(kt, got, ref, n,
+				is_wide(s) ? 2e-4 : in.lora.part ? 0x1p-18 : 1e-7, what);
 	else
 		/* h in f16 is off by up to 2^-11 of itself, and sums may be far less. Floats
 		 * alone are off by more than 1e-11 where numbers are large beside limits. */
-		kernel_compare(kt, got, ref, plain, (size_t)s->t, d, limit, what);
+		kernel_compare(kt, is_h_f16 ? without_largest(kt, got, ref, in.y, n) : got, ref,
+			       plain, (size_t)s->t, d, limit, what);
+	if (in.lora.part)
+		compare_bare(kt, s, &in, got, what);
+	kt->slack = 0;
 	if (kt->is_once)
 		return;
 	int wrong = 0;
@@ -360,6 +480,13 @@ void kernel_mixed_case(struct kernel_test *kt, const struct experts_case *s, enu
 	kt->other = other;
 	kernel_experts_case(kt, s);
 	kt->other = 0;
+}
+
+void kernel_adapted_case(struct kernel_test *kt, const struct experts_case *s, int32_t rank)
+{
+	kt->lora = rank;
+	kernel_experts_case(kt, s);
+	kt->lora = 0;
 }
 
 /* Every third expert gets the router's row of the one before: their logits are equal. */
@@ -412,7 +539,7 @@ static void packed_cases(struct kernel_test *kt, enum quant q)
 		if (!kernel_takes(kt))
 			continue;
 		struct weight_kind kind = {q, i == 2 ? 16 : 32, i == 1,
-					   is_fp8 ? DTYPE_F32 : DTYPE_F16, false};
+					   is_fp8 ? DTYPE_F32 : DTYPE_F16, 0};
 		struct experts_case s = {kind, i == 1 ? 37 : 3, i == 1 ? 96 : 544,
 					 i == 1 ? 64 : 288, 4, 2, i == 0,
 					 i == 0 ? 0 : i == 1 ? 64 : 96, i == 1};
@@ -424,6 +551,37 @@ static void packed_cases(struct kernel_test *kt, enum quant q)
 		kernel_experts_case(kt, &s);
 		kernel_test_reset(kt);
 	}
+}
+
+/* Outputs of experts beyond f16's range, and so large that no half can say them. */
+static void large_case(struct kernel_test *kt)
+{
+	const struct experts_case s = {INT4(32, false), 40, 64, 32, 4, 2, CLAMPED, 0, false};
+	size_t n = (size_t)s.t * (size_t)s.d, n_bias = (size_t)s.e * (size_t)s.d;
+	struct input in = make(kt, &s);
+	float *ref = kernel_zeros(kt, n), *bias = (float *)(uintptr_t)in.ex.down_bias;
+	double largest = 0, error = 0;
+	int n_infinite = 0;
+	kernel_act_round(kt, in.x, n, 10);
+	for (size_t i = 0; i < n_bias; i++)
+		bias[i] = (float)(kernel_random(kt) % 1000) * 1600 - 800000;
+	moe_experts_ref(&(struct moe_experts_args){
+		.n_tok = s.t, .n_used = s.u, .x = in.x, .id = in.id, .weight = in.weight,
+		.experts = &in.ex, .y = ref});
+	float *got = on_device(kt, &s, &in, 0, s.t, NULL);
+	for (size_t i = 0; i < n; i++) {
+		largest = fmax(largest, fabs((double)ref[i]));
+		error = fmax(error, fabs((double)got[i] - in.y[i] - ref[i]));
+	}
+	kernel_ok(largest > 131072 && error <= largest * 0x1p-11,
+		  "%s: moe_experts: outputs up to %.0f: largest error %.1e of it", kt->name,
+		  largest, error / largest);
+	for (size_t i = 0; i < n_bias; i++)
+		bias[i] *= 1000;
+	got = on_device(kt, &s, &in, 0, s.t, NULL);
+	for (size_t i = 0; i < n; i++)
+		n_infinite += !isfinite(got[i]);
+	kernel_ok(n_infinite == 0, "%s: moe_experts: larger ones stay finite", kt->name);
 }
 
 void case_moe_experts(struct kernel_test *kt)
@@ -446,10 +604,10 @@ void case_moe_experts(struct kernel_test *kt)
 		{{.quant = QUANT_Q5_K}, 1, 512, 256, 130, 8, false, 0, false},
 		{{.quant = QUANT_Q6_K}, 1, 768, 256, 41, 8, false, 0, false},
 		{{.quant = QUANT_IQ4_XS}, 1, 256, 256, 9, 3, false, 0, false},
-		{{QUANT_INT8, 32, false, DTYPE_F16, false}, 1, 2080, 64, 12, 3, false, 0, false},
-		{{QUANT_MXFP4, 32, false, DTYPE_F32, false}, 1, 96, 64, 300, 8, false, 0, false},
-		{{QUANT_NVFP4, 16, false, DTYPE_F32, false}, 1, 64, 32, 17, 2, false, 0, false},
-		{{QUANT_FP8, 32, false, DTYPE_F32, false}, 1, 128, 64, 6, 2, false, 0, false},
+		{{QUANT_INT8, 32, false, DTYPE_F16, 0}, 1, 2080, 64, 12, 3, false, 0, false},
+		{{QUANT_MXFP4, 32, false, DTYPE_F32, 0}, 1, 96, 64, 300, 8, false, 0, false},
+		{{QUANT_NVFP4, 16, false, DTYPE_F32, 0}, 1, 64, 32, 17, 2, false, 0, false},
+		{{QUANT_FP8, 32, false, DTYPE_F32, 0}, 1, 128, 64, 6, 2, false, 0, false},
 		{{.quant = QUANT_BF16}, 1, 272, 24, 41, 8, false, 0, false},
 	};
 	static const struct experts_case shifted[] = {
@@ -482,6 +640,13 @@ void case_moe_experts(struct kernel_test *kt)
 		kernel_experts_case(kt, &c);
 		kernel_test_reset(kt);
 	}
+	for (size_t i = 0; i < ARRAY_LEN(adapted); i++) {
+		kernel_adapted_case(kt, &adapted[i], adapted_ranks[i]);
+		kernel_test_reset(kt);
+	}
+	if (kernel_wants(QUANT_INT4))
+		large_case(kt);
+	kernel_test_reset(kt);
 	/* As mixtures in GGUF have them: each format of blocks beside the one before it. */
 	enum quant before = QUANT_Q4_0;
 	for (enum quant q = 0; q < QUANT_COUNT; q++) {
@@ -503,7 +668,7 @@ void case_moe_experts(struct kernel_test *kt)
 		kernel_test_reset(kt);
 	}
 	for (enum quant q = QUANT_INT4 + 1; q < QUANT_COUNT; q++) {
-		struct experts_case s = {{q, 16, false, DTYPE_F16, false}, 9, 64, 32, 4, 2,
+		struct experts_case s = {{q, 16, false, DTYPE_F16, 0}, 9, 64, 32, 4, 2,
 				  false, 0, false};
 		if (quant_block(q))
 			s.d = s.f = quant_block(q);

@@ -206,15 +206,15 @@ static void test_cap(struct kernel_test *kt, int32_t v)
 void case_rows(struct kernel_test *kt)
 {
 	static const struct weight_kind kinds[] = {
-		{.quant = QUANT_F32, .has_extremes = true},
-		{.quant = QUANT_F16, .has_extremes = true},
-		{.quant = QUANT_BF16, .has_extremes = true},
-		{QUANT_INT4, 8, true, DTYPE_F16, true},
-		{QUANT_INT4, 88, false, DTYPE_BF16, true},
-		{QUANT_INT8, 88, true, DTYPE_BF16, false},
-		{QUANT_FP8, 40, false, DTYPE_BF16, false},
-		{QUANT_NVFP4, 16, false, DTYPE_F32, false},
-		{QUANT_MXFP4, 32, false, DTYPE_F32, false}};
+		{.quant = QUANT_F32, .more = KIND_EXTREMES},
+		{.quant = QUANT_F16, .more = KIND_EXTREMES},
+		{.quant = QUANT_BF16, .more = KIND_EXTREMES},
+		{QUANT_INT4, 8, true, DTYPE_F16, KIND_EXTREMES},
+		{QUANT_INT4, 88, false, DTYPE_BF16, KIND_EXTREMES},
+		{QUANT_INT8, 88, true, DTYPE_BF16, 0},
+		{QUANT_FP8, 40, false, DTYPE_BF16, 0},
+		{QUANT_NVFP4, 16, false, DTYPE_F32, 0},
+		{QUANT_MXFP4, 32, false, DTYPE_F32, 0}};
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
 		test_embed(kt, kinds[i], 1);
 	for (enum quant q = 0; q < QUANT_COUNT; q++)

@@ -39,6 +39,8 @@ void kernel_fused_case(struct kernel_test *kt, const struct fused_case *c);
 void kernel_experts_case(struct kernel_test *kt, const struct experts_case *c);
 /* Up, the shared expert's up, and every second down are of another format. */
 void kernel_mixed_case(struct kernel_test *kt, const struct experts_case *c, enum quant other);
+/* With adapters of the routed experts, of up to `rank`. */
+void kernel_adapted_case(struct kernel_test *kt, const struct experts_case *c, int32_t rank);
 /* Of tokens that the operation normalises and routes itself. */
 enum routing_rule { SOFTMAX, SIGMOID, SHIFTED };
 void kernel_routed_case(struct kernel_test *kt, const struct experts_case *c,

@@ -13,6 +13,9 @@ import sys
 import tempfile
 
 SRC = os.path.abspath(os.environ.get("HALOD_SRCDIR", "."))
+sys.path.insert(0, os.path.join(SRC, "tests/ctl"))
+import tap  # pylint: disable=wrong-import-position
+from tap import ok  # pylint: disable=wrong-import-position
 BUILD = os.path.abspath(os.environ.get("HALOD_BUILDDIR", "build"))
 CODE = os.path.join(BUILD, "kernels/gfx1151.hsaco")
 LIB = os.path.join(BUILD, "tests/hip-on-gfx11/libhip_gfx11.so")
@@ -32,17 +35,6 @@ PARTS_ALL = {
                  "head-int8", "head-int4", "top")}
 # Layers that have all of a shape's kernels.
 SHAPES = {"qwen3-30b-a3b": 1, "qwen3.5-35b-a3b": 4, "qwen3-8b": 1}
-count = failed = 0
-
-
-def ok(fact, name, detail=""):
-    global count, failed
-    count += 1
-    failed += not fact
-    print("%sok %d - %s" % ("" if fact else "not ", count, name))
-    for line in str(detail).splitlines()[:20] if not fact else ():
-        print("# " + line)
-    sys.stdout.flush()
 
 
 def haloctl(*args, counts=None):
@@ -232,6 +224,20 @@ def check_text():
        row["high_us"] > row["total_us"] > 0, "audio", (out, err))
     code, out, err = haloctl("kernels", "predict", "--model", seen, "--audio", "9")
     ok(code != 0 and not out and "no audio tower" in err, "but not of one that hears none", err)
+    drafts = os.path.join(SRC, "tests/golden/models/qwen35-mtp")
+    code, out, err = haloctl("kernels", "predict", "--model", drafts, "--json", "--mtp", "-d", "9",
+                             "-p", "96", "--chunk", "32")
+    rows = {r["step"]: r["launches"] for r in map(json.loads, out.splitlines())}
+    alone = haloctl("kernels", "predict", "--model", drafts, "--json", "-d", "9", "-p", "32")[1]
+    plain = {r["step"]: r["launches"] for r in map(json.loads, alone.splitlines())}
+    ok(code == 0 and 0 < rows["a draft token behind 10 tokens"] <
+       rows["decode behind 9 tokens"], "a draft token of the MTP layer", (out, err))
+    ok(rows["decode behind 9 tokens"] > plain["decode behind 9 tokens"], "which each step fills",
+       (out, alone))
+    ok(rows["prefill of 96 tokens"] > 2 * plain["prefill of 32 tokens"],
+       "a prompt in chunks of 32 tokens", (out, alone))
+    code, out, err = haloctl("kernels", "predict", "--model", tiny, "--mtp")
+    ok(code != 0 and not out and "no MTP layer" in err, "and a model without one", err)
     for args in (("--model", tiny, "--chip", "gfx906"), (), ("--model", tiny, "-p", "x"),
                  ("--model", heard, "--image", "64", "--audio", "9")):
         code, out, err = haloctl("kernels", "predict", *args)
@@ -239,6 +245,40 @@ def check_text():
     code, out, err = haloctl("kernels", "predict", "--model", tiny, "-d", "1000000")
     ok(code != 0 and not out and "1000001 tokens" in err,
        "nothing is predicted of a step that cannot run", (out, err))
+
+
+def check_chosen_wide(tmp):
+    """At real widths the cache is larger than L2. Tokens choose different positions, and each
+    workgroup misses each of its lines at most once."""
+    where = os.path.join(tmp, "chosen")
+    haloctl("synth", "--shape", "qwen3.8-flash-next", "--layers", "4", "--experts", "16", "--vocab",
+            "4096", "--ngrams", "64", "--format", "q8_0", "--empty", "--out", where)
+    code, out, err = haloctl("kernels", "predict", "--model", os.path.join(where, "model.gguf"),
+                             "-p", "96", "-b", "3000", "--json", "--launches")
+    single = [r for r in map(json.loads, out.splitlines())
+              if r.get("kernel") == "attention_d256_single_kernel"]
+    ok(code == 0 and len(single) == 1, "a layer with an indexer, as wide as it is", err)
+    missed = single[0]["MALL_us"] * 1e-6 * 1000e9 # bytes, at the rate of launch_cost.c
+    most = single[0]["stream_bytes"] + 128 * single[0]["group_lines"]
+    ok(2 << 20 < missed < 1.001 * most, "no line is missed twice by one workgroup", single)
+
+
+def check_chosen():
+    """Attention to what an indexer chooses, here 32 positions: a prompt that is no longer is read
+    as others are, by tiles of tokens. A longer one has a workgroup a token and key head, and DRAM
+    supplies queries and the cache once, since MALL holds them."""
+    model = os.path.join(SRC, "tests/golden/models/qwen4exp")
+    code, out, err = haloctl("kernels", "predict", "--model", model, "-d", "8", "-p", "32,400",
+                             "--json", "--launches")
+    seen = {r["step"]: r for r in map(json.loads, out.splitlines())
+            if r.get("kernel", "").startswith("attention_")}
+    ok(code == 0 and len(seen) == 3, "steps of a model with an indexer: predicted", err)
+    few, many = seen["prefill of 32 tokens"], seen["prefill of 400 tokens"]
+    ok(few["kernel"] == "attention_d64_prefill_kernel", "32 tokens: by tiles", few)
+    ok(many["kernel"] == "attention_d64_single_kernel" and many["grid"] == [1, 2 * 400],
+       "400 tokens: a workgroup each", many)
+    queries, cache = 400 * 4 * 16 * 2, 400 * 2 * (16 + 16) * 2
+    ok(many["dram_bytes"] == queries + cache, "whose bytes come from DRAM once", many)
 
 
 def main():
@@ -257,9 +297,11 @@ def main():
         for chip, kv_type in ("gfx1151", "auto"), ("gfx1100", "int8"):
             check_depth(os.path.join(SRC, "models/halo-tiny"), chip, kv_type)
         check_share()
+        check_chosen()
+        check_chosen_wide(tmp)
         check_text()
-    print("1..%d" % count)
-    return 1 if failed else 0
+    print("1..%d" % tap.count)
+    return tap.failed != 0
 
 
 sys.exit(main())

@@ -16,24 +16,15 @@ import sys
 import tempfile
 
 SRC = os.environ.get("HALOD_SRCDIR", ".")
+sys.path.insert(0, os.path.join(SRC, "tests/ctl"))
+import tap  # pylint: disable=wrong-import-position
+from tap import ok  # pylint: disable=wrong-import-position
 BUILD = os.environ.get("HALOD_BUILDDIR", ".")
 with open(os.path.join(SRC, "src/backend/hip/gpu_targets.def")) as rows:
     TARGETS = re.findall(r"^GPU_TARGET\((\w+),", rows.read(), re.M)
 FLAGS = ("-x hip --cuda-device-only -nogpuinc -nogpulib --no-gpu-bundle-output "
          "-std=c++17 -O3 -munsafe-fp-atomics -ffp-contract=fast "
          "-fno-strict-aliasing").split()
-count = 0
-failed = 0
-
-
-def ok(fact, name, detail=""):
-    global count, failed
-    count += 1
-    failed += not fact
-    print("%sok %d - %s" % ("" if fact else "not ", count, name))
-    for line in str(detail).splitlines()[:40] if not fact else ():
-        print("# " + line)
-    sys.stdout.flush()
 
 
 def find_clang():
@@ -295,8 +286,8 @@ def main():
         with tempfile.TemporaryDirectory() as tmp:
             check_refusals(clang, tmp)
             check_compiler(clang, tmp)
-    print("1..%d" % count)
-    return 1 if failed else 0
+    print("1..%d" % tap.count)
+    return tap.failed != 0
 
 
 sys.exit(main())

@@ -15,7 +15,7 @@ void fibers_run(const char *name, int int4_axes, int tile, int moe_tile,
 	const char *dir = getenv("HALOD_BUILDDIR");
 	const char *other = getenv("HALOD_TEST_HIP_LIBRARY");
 	/* Under a sanitizer few: hip-on-gfx11 watches each access of all of them. */
-	enum { SHORT_EVERY = 20 };
+	enum { SHORT_EVERY = 40 };
 	struct kernel_test kt = {.name = name, .is_partial = true, .n_asked = n_runs++,
 				 .every = kernel_is_short() && !other ? SHORT_EVERY : 0,
 				 .is_once = is_shape && kernel_is_short(),

@@ -73,6 +73,27 @@ int32_t *kernel_ints(struct kernel_test *kt, size_t n)
 	return arena_alloc(&kt->arena, n * sizeof(int32_t));
 }
 
+struct kernel_pages kernel_two_seqs(struct kernel_test *kt, int32_t n_ctx, int32_t page_size)
+{
+	struct kernel_pages w = {.max_pages = (n_ctx + page_size - 1) / page_size,
+				 .n_tok = 2 * n_ctx};
+	size_t n = (size_t)w.n_tok;
+	w.n_pages = 2 * w.max_pages;
+	w.seq_of = kernel_ints(kt, n);
+	w.position = kernel_ints(kt, n);
+	w.slot = kernel_ints(kt, n);
+	w.table = kernel_ints(kt, (size_t)w.n_pages);
+	for (int32_t i = 0; i < w.n_pages; i++)
+		w.table[i] = w.n_pages - 1 - i;
+	for (int32_t t = 0; t < w.n_tok; t++) {
+		w.seq_of[t] = t / n_ctx;
+		w.position[t] = t % n_ctx;
+		int32_t page = w.table[w.seq_of[t] * w.max_pages + w.position[t] / page_size];
+		w.slot[t] = page * page_size + w.position[t] % page_size;
+	}
+	return w;
+}
+
 float *kernel_rope(struct kernel_test *kt, const int32_t *position, int32_t n_tok,
 		   int32_t n_freq)
 {
@@ -137,7 +158,7 @@ static struct weight int4_weight(struct kernel_test *kt, struct weight_kind kind
 				 int32_t n, int32_t k)
 {
 	int32_t group = kind.group ? kind.group : k;
-	size_t extreme = kind.has_extremes ? 2 : (size_t)n; /* row; n: none */
+	size_t extreme = kind.more & KIND_EXTREMES ? 2 : (size_t)n; /* row; n: none */
 	size_t words = (size_t)k / 8, groups = (size_t)(k / group);
 	uint32_t *q = arena_alloc(&kt->arena, (size_t)n * words * sizeof *q);
 	uint32_t *zero = arena_alloc(&kt->arena,
@@ -146,7 +167,7 @@ static struct weight int4_weight(struct kernel_test *kt, struct weight_kind kind
 		q[i] = kernel_random(kt) ^ kernel_random(kt) << 16;
 		if (i / words == 1)
 			q[i] = 0x88888888u;
-		if (i / words == 2 && kind.has_extremes)
+		if (i / words == 2 && (kind.more & KIND_EXTREMES))
 			q[i] = i % 2 ? 0xF0F0F0F0u : 0x0F0F0F0Fu;
 	}
 	for (size_t i = 0; i < (size_t)(n + 7) / 8 * groups; i++) {
@@ -176,7 +197,6 @@ static struct weight packed_weight(struct kernel_test *kt, struct weight_kind ki
 	size_t n_zero = ((size_t)n * bits + 31) / 32 * groups;
 	uint8_t *q = arena_alloc(&kt->arena, n_q);
 	uint32_t *zero = arena_alloc(&kt->arena, n_zero * sizeof *zero);
-	int32_t *group_of = kernel_ints(kt, (size_t)k);
 	struct weight w = {.quant = kind.quant, .n = n, .k = k, .group = group, .q = q,
 			   .name = quant_name(kind.quant)};
 	for (size_t i = 0; i < n_q; i++) {
@@ -188,8 +208,6 @@ static struct weight packed_weight(struct kernel_test *kt, struct weight_kind ki
 	}
 	for (size_t i = 0; i < n_zero; i++)
 		zero[i] = kernel_random(kt) ^ kernel_random(kt) << 16;
-	for (int32_t i = 0; i < k; i++) /* each group as often, in another order */
-		group_of[i] = i % (int32_t)groups;
 	if (kind.quant == QUANT_NVFP4 || kind.quant == QUANT_MXFP4) {
 		uint8_t *scales = arena_alloc(&kt->arena, (size_t)n * groups);
 		bool is_mx = kind.quant == QUANT_MXFP4;
@@ -207,10 +225,8 @@ static struct weight packed_weight(struct kernel_test *kt, struct weight_kind ki
 		w.group_n = group == 32 ? 1 : 24;
 	else if (kind.is_asymmetric || kind.quant != QUANT_INT8)
 		w.zero_points = zero;
-	if (kind.quant == QUANT_GPTQ4 || kind.quant == QUANT_GPTQ8) {
+	if (kind.quant == QUANT_GPTQ4 || kind.quant == QUANT_GPTQ8)
 		w.zero_step = kind.is_asymmetric;
-		w.group_of = kind.has_extremes ? group_of : NULL;
-	}
 	return w;
 }
 
@@ -262,19 +278,29 @@ static struct weight block_weight(struct kernel_test *kt, struct weight_kind kin
 			       .name = quant_name(kind.quant)};
 }
 
+/* Each group of w as often, in another order. */
+static struct weight in_turns(struct kernel_test *kt, struct weight w, int more)
+{
+	int32_t *group_of = kernel_ints(kt, (size_t)w.k), n = w.k / w.group;
+	for (int32_t i = 0; i < w.k; i++)
+		group_of[i] = more & KIND_BACK ? n - 1 - i % n : i % n;
+	w.group_of = more & (KIND_TURNS | KIND_BACK) ? group_of : NULL;
+	return w;
+}
+
 struct weight kernel_weight(struct kernel_test *kt, struct weight_kind kind, int32_t n,
 			    int32_t k)
 {
 	if (quant_block(kind.quant))
 		return block_weight(kt, kind, n, k);
-	if (kind.quant == QUANT_INT4)
-		return int4_weight(kt, kind, n, k);
 	if (quant_bits(kind.quant) <= 8)
-		return packed_weight(kt, kind, n, k);
+		return in_turns(kt, kind.quant == QUANT_INT4 ? int4_weight(kt, kind, n, k)
+							     : packed_weight(kt, kind, n, k),
+				kind.more);
 	enum dtype t = kind.quant == QUANT_F32   ? DTYPE_F32
 		       : kind.quant == QUANT_F16 ? DTYPE_F16
 						 : DTYPE_BF16;
-	size_t extreme = kind.has_extremes ? 2 : (size_t)n; /* row; n: none */
+	size_t extreme = kind.more & KIND_EXTREMES ? 2 : (size_t)n; /* row; n: none */
 	size_t cols = (size_t)k, size = dtype_bytes(t);
 	char *q = numbers(kt, t, (size_t)n * cols, 0.05f, extreme * cols,
 			  (extreme + 1) * cols, false);
@@ -287,11 +313,12 @@ struct weight kernel_weight(struct kernel_test *kt, struct weight_kind kind, int
 const char *kernel_kind_name(struct weight_kind kind)
 {
 	static char name[80];
-	const char *extremes = kind.has_extremes ? ", extremes" : "";
+	const char *extremes = kind.more & KIND_EXTREMES ? ", extremes" : "";
 	snprintf(name, sizeof name, "%s%s", quant_name(kind.quant), extremes);
 	if (quant_bits(kind.quant) <= 8)
-		snprintf(name, sizeof name, "%s group %d%s, %s scales%s",
+		snprintf(name, sizeof name, "%s group %d%s%s, %s scales%s",
 			 quant_name(kind.quant), kind.group,
+			 kind.more & ~KIND_EXTREMES ? " in turns" : "",
 			 kind.is_asymmetric ? " asymmetric" : "",
 			 dtype_name(kind.scale_type), extremes);
 	return name;
@@ -523,7 +550,7 @@ double kernel_mean_square(const float *got, const float *ref, size_t rows, size_
  * grows with their number n. That of a plain sum is about sqrt(n / 3) halves of a unit. So where
  * other arithmetic makes errors larger, as the exponent of a score does, the plain evaluation tells
  * by how much. plain: its largest error, before any rounding to halves. */
-static double cut_of(const struct kernel_test *kt, double plain)
+double kernel_cut(const struct kernel_test *kt, double plain)
 {
 	double n = kt->is_cut ? kt->n_cut : 0;
 	return 1.5 * 0x1p-23 * n + 6 * sqrt(3 * n) * plain;
@@ -556,7 +583,7 @@ void kernel_compare(struct kernel_test *kt, const float *got, const float *ref,
 		    const float *plain, size_t rows, size_t cols, double limit,
 		    const char *what)
 {
-	double cut = cut_of(kt, error_of(plain, ref, rows, cols).largest);
+	double cut = kernel_cut(kt, error_of(plain, ref, rows, cols).largest);
 	compare(kt, got, ref, plain, rows, cols, limit, cut, what);
 }
 
@@ -564,7 +591,7 @@ static void compare_as(struct kernel_test *kt, enum dtype type, const float *got
 		       const float *ref, float *plain, size_t rows, size_t cols,
 		       double limit, const char *what)
 {
-	double cut = cut_of(kt, error_of(plain, ref, rows, cols).largest);
+	double cut = kernel_cut(kt, error_of(plain, ref, rows, cols).largest);
 	if (type == DTYPE_F16) {
 		round_to(type, plain, rows * cols, INFINITY);
 		limit += 2 * error_of(plain, ref, rows, cols).mean_square;

@@ -37,8 +37,8 @@ struct kernel_test {
 	bool has_bf16_pairs; /* … and to bf16 where the weights are that */
 	int32_t tile_from;   /* from so many tokens on another kernel works, whose sums
 			      * have another order; 0: never */
-	bool is_partial;     /* .hip kernels: no formats in blocks, no order of groups
-			      * yet; cases leave those out */
+	bool is_partial;     /* .hip kernels: no experts in some shapes; cases leave those
+			      * out */
 	double slack;        /* so much more may the largest error be, for the order of
 			      * sums of what is compared */
 	bool is_cut;         /* v_dot2 and v_wmma cut: HALOD_GFX11=adder=silicon */
@@ -46,6 +46,7 @@ struct kernel_test {
 	bool is_variant;     /* int4 or tiles in another shape: formats that neither has
 			      * are left out */
 	enum quant other; /* of experts: see kernel_mixed_case; 0: they have one format */
+	int32_t lora;     /* of experts: see kernel_adapted_case; 0: no adapters */
 	bool is_once;        /* rows are not computed again alone */
 	int every;           /* the backend takes one case of so many; 0: all */
 	unsigned n_asked;    /* calls of kernel_takes; begins at the backend's number */
@@ -78,17 +79,28 @@ int32_t *kernel_ints(struct kernel_test *kt, size_t n);
 float *kernel_rope(struct kernel_test *kt, const int32_t *position, int32_t n_tok,
 		   int32_t n_freq);
 
+/* Two sequences of n_ctx positions, in pages of which the first is the last in memory. */
+struct kernel_pages {
+	int32_t n_pages, max_pages, n_tok; /* n_tok: of both */
+	int32_t *seq_of, *position, *slot, *table;
+};
+struct kernel_pages kernel_two_seqs(struct kernel_test *kt, int32_t n_ctx, int32_t page_size);
+
 /* A weight on the host; group 0: one scale a row. Row 1 is zero; row 2, where asked
  * for, holds the least and the greatest numbers of the format (what comes out of it
  * is so large that it hides the errors of the others). Formats after INT4 hold any
- * bits; GPTQ with extremes has its groups out of order, is_asymmetric the older zero
- * points. */
+ * bits; GPTQ that is_asymmetric has the older zero points. */
 struct weight_kind {
 	enum quant quant;
 	int32_t group;
 	bool is_asymmetric;
 	enum dtype scale_type;
-	bool has_extremes;
+	int more; /* sum of KIND_... */
+};
+enum {
+	KIND_EXTREMES = 1, /* row 2, see above */
+	KIND_TURNS = 2,    /* integers: inputs take their groups in turns, not in runs */
+	KIND_BACK = 4,     /* in turns, from the last group to the first */
 };
 struct weight kernel_weight(struct kernel_test *kt, struct weight_kind kind, int32_t n,
 			    int32_t k);
@@ -127,6 +139,9 @@ uint64_t kernel_key(const struct kernel_test *kt, const char *what, const float 
 bool kernel_recall(uint64_t key, float *ref, float *plain, size_t n);
 void kernel_keep(uint64_t key, const float *ref, const float *plain, size_t n);
 
+/* The relative error that silicon's adder may add to sums of kt->n_cut terms; 0 with another adder.
+ * plain: the largest error of a plain evaluation, before any rounding to halves. */
+double kernel_cut(const struct kernel_test *kt, double plain);
 /* Sum of squared errors over that of squares, (rows, cols). */
 double kernel_mean_square(const float *got, const float *ref, size_t rows, size_t cols);
 /* Compare (rows, cols); states facts under `what`. Where the result is an activation

@@ -231,7 +231,7 @@ class Side:
                 if r.random() < 0.05:
                     self.hang_up(d)
                 elif r.random() < 0.05:
-                    self.send_bad(d, r)
+                    self.send_bad(d, r, is_leaving)
                 for turn in range(r.randrange(TURNS), TURNS):
                     if not self.turn(d, (kind, talk, turn), is_leaving):
                         return
@@ -251,11 +251,13 @@ class Side:
         conn.close()
         self.count("hung up")
 
-    def send_bad(self, d, r):
+    def send_bad(self, d, r, is_leaving):
         body = r.choice(("{", '{"prompt": 1, "prompt": {}}', '{"prompt": "a", "n": 1e9}', "[" * 5000))
         a = d.request("POST", "/v1/completions", body, {"Authorization": "Bearer " + KEY})
+        if a.status == 503 and is_leaving.is_set():
+            return
         if a.status != 400:
-            self.tell("a bad body", body[:100], a.status)
+            self.tell("a bad body", body[:100], a.status, a.body[:200])
         self.count("refused bodies")
 
     def agents(self, *daemons):

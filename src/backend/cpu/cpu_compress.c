@@ -132,8 +132,11 @@ static void fill_blocks(void *arg, int begin, int end)
 			continue;
 		for (int32_t d = 0; d < a->dim; d += AT_ONCE)
 			sum_block(a, &s, d, MIN(AT_ONCE, a->dim - d), row + d);
-		normalise(row, a->dim, a->eps, a->norm);
-		rotate(row, a->dim, a->n_freq, a->rope + (size_t)t * (size_t)a->n_freq * 2, 1);
+		if (a->norm)
+			normalise(row, a->dim, a->eps, a->norm);
+		if (a->n_freq)
+			rotate(row, a->dim, a->n_freq,
+			       a->rope + (size_t)t * (size_t)a->n_freq * 2, 1);
 		cpu_kv_store(j->b, a->to.rows,
 			     row_pages_block(&a->to, a->slot[t]) * (size_t)a->dim, row, a->dim);
 	}

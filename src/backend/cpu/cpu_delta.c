@@ -111,17 +111,14 @@ static void unit_vector(const float *x, int n, float *out)
 		out[i] = x[i] * scale;
 }
 
-/* What token t leaves of the columns of head h. Returns the step of the last one. */
+/* What token t leaves of the columns of head h. Returns the head's step, or 0 where each channel
+ * has its own. */
 static float prepare_keep(const struct delta_rule_args *a, int t, int h, float *keep)
 {
-	int n = a->by_channel ? a->k_dim : 1;
-	float softplus = 0;
-	for (int i = 0; i < n; i++) {
-		softplus = cpu_delta_step(a, t, h * n + i);
-		keep[i] = expf(a->decay[h] * softplus);
-	}
-	for (int i = n; i < a->k_dim; i++)
-		keep[i] = keep[0];
+	float softplus = a->by_channel ? 0 : cpu_delta_step(a, t, h);
+	float all = expf(a->decay[h] * softplus);
+	for (int i = 0; i < a->k_dim; i++)
+		keep[i] = a->by_channel ? cpu_delta_keep(a, t, h, h * a->k_dim + i) : all;
 	return softplus;
 }
 

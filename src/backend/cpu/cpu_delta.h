@@ -22,6 +22,16 @@ static inline float cpu_delta_step(const struct delta_rule_args *a, int t, int c
 	return step > 20 ? step : log1pf(expf(step));
 }
 
+/* What token t leaves of channel c of the keys of head h. */
+static inline float cpu_delta_keep(const struct delta_rule_args *a, int t, int h, int c)
+{
+	if (a->g_min < 0) {
+		float step = cpu_delta_number(&a->a, t, c) + a->dt_bias[c];
+		return expf(a->g_min / (1 + expf(a->decay[h] * step)));
+	}
+	return expf(a->decay[h] * cpu_delta_step(a, t, c));
+}
+
 /* k_dim is at most CPU_DELTA_MAX; k_dim and v_dim are multiples of 4. */
 enum status cpu_delta_rule_fast(struct backend *b,
 				const struct delta_rule_args *a) MUST_USE;

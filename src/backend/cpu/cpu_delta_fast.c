@@ -81,7 +81,7 @@ static void prepare_gates(void *arg, int begin, int end)
 		j->gates[i][1] = a->skip ? softplus
 					 : 1 / (1 + expf(-cpu_delta_number(&a->b, t, h)));
 		for (int c = 0; j->keeps && c < (int)CPU_PADDED(k); c++)
-			keep[c] = c < k ? expf(a->decay[h] * cpu_delta_step(a, t, h * k + c)) : 0;
+			keep[c] = c < k ? cpu_delta_keep(a, t, h, h * k + c) : 0;
 	}
 }
 

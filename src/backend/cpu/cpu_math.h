@@ -84,7 +84,8 @@ VEC4_INLINE vec4 act_mul4(const struct activation *act, vec4 g, vec4 u)
 	vec4 limit = vec4_all(act->limit), alpha = vec4_all(act->alpha);
 	if (act->kind == ACT_SCALED)
 		return silu_mul4(alpha * g, vec4_all(act->scale) * u);
-	g = vec4_select(g > limit, limit, g);
+	vec4 most = act->kind == ACT_CLIPPED ? vec4_all(act->gate_limit) : limit;
+	g = vec4_select(g > most, most, g);
 	u = vec4_select(u > limit, limit, u);
 	u = vec4_select(u < -limit, -limit, u);
 	if (act->kind == ACT_CLIPPED)

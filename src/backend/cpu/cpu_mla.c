@@ -105,7 +105,8 @@ static void run_prepare(void *arg, int begin, int end)
 	float key[CPU_MAX_HEAD];
 	int n_c = a->c_dim, n = a->c_dim + a->rope_dim;
 	for (int t = begin; t < end; t++) {
-		const float *rope = a->rope + (size_t)t * (size_t)a->rope_dim;
+		/* A model without rope has none. */
+		const float *rope = a->rope_dim ? a->rope + (size_t)t * (size_t)a->rope_dim : NULL;
 		const float *from = (const float *)a->kv_from + (size_t)t * (size_t)n;
 		float scale = 1 / sqrtf(squares_of(from, n_c) / (float)n_c + a->eps);
 		for (int i = 0; i < n_c; i++)

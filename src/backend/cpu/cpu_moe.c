@@ -244,8 +244,14 @@ static void gate_up(const struct moe_job *job, const struct token_block *b, int3
 	vec4 g_bias = bias4(ex->gate_bias, at, n_rows);
 	vec4 u_bias = bias4(ex->up_bias, at, n_rows);
 	for (int j = 0; j < b->n; j++) {
-		float *h = (float *)a->h +
-			   (size_t)job->pair[b->first + j] * (size_t)gate->n + f0;
+		int32_t pair = job->pair[b->first + j];
+		float *h = (float *)a->h + (size_t)pair * (size_t)gate->n + f0;
+		const float *g_more = cpu_lora_high(a, pair, MOE_LORA_GATE);
+		const float *u_more = cpu_lora_high(a, pair, MOE_LORA_UP);
+		for (int r = 0; g_more && r < n_rows; r++)
+			g[j][r] += g_more[f0 + r];
+		for (int r = 0; u_more && r < n_rows; r++)
+			u[j][r] += u_more[f0 + r];
 		vec4 v = act_mul4(&ex->act, vec4_load(g[j]) + g_bias,
 				   vec4_load(u[j]) + u_bias);
 		for (int r = 0; r < n_rows; r++)
@@ -333,6 +339,9 @@ enum status cpu_moe_experts(struct backend *b, const struct moe_experts_args *a)
 	if (st != OK)
 		return st;
 	profile_enter(b->profile, PROFILE_GATE_UP);
+	st = a->lora ? cpu_lora_up(b, a) : OK;
+	if (st != OK)
+		return st;
 	if (a->experts->device) {
 		st = cpu_moe_fast(b, a);
 		return st == OK && a->experts->shared_gate ? shared_expert(b, a) : st;
@@ -348,6 +357,7 @@ enum status cpu_moe_experts(struct backend *b, const struct moe_experts_args *a)
 		profile_enter(b->profile, PROFILE_DOWN);
 		cpu_for(b, cpu_tiles(gate->k), TILE_ROWS * n_pairs * (size_t)gate->n,
 			run_down, &job);
+		st = a->lora ? cpu_lora_down(b, a, NULL) : OK;
 	}
-	return a->experts->shared_gate ? shared_expert(b, a) : OK;
+	return st == OK && a->experts->shared_gate ? shared_expert(b, a) : st;
 }

@@ -19,6 +19,14 @@ enum status cpu_moe_fast(struct backend *b,
 const int32_t *cpu_moe_sort(struct backend *b, const struct moe_experts_args *a,
 			    int32_t **behind);
 
+/* What adapters add (a->lora): to gate and up, computed once id is known, as a row (F) for a pair
+ * t*U+u and MOE_LORA_GATE or MOE_LORA_UP; NULL: nothing. */
+enum status cpu_lora_up(struct backend *b, const struct moe_experts_args *a) MUST_USE;
+const float *cpu_lora_high(const struct moe_experts_args *a, int32_t pair, int which);
+/* To y, behind down. order: the pair of each row of h, or NULL. */
+enum status cpu_lora_down(struct backend *b, const struct moe_experts_args *a,
+			  const int32_t *order) MUST_USE;
+
 /* n_rows elements of a bias from `at` on; zeros if there is no bias. */
 VEC4_INLINE vec4 bias4(const float *bias, size_t at, int n_rows)
 {

@@ -134,6 +134,17 @@ static struct cpu_tiles tiles_of(const struct moe_fast_job *j, const struct expe
 	return tiles;
 }
 
+/* Adds what adapters add to the gate or up of a tile's pairs, in rows from n0 on. */
+static void add_lora(const struct moe_fast_job *j, const struct tile *t, int which, int32_t n0,
+		     int n_rows, float (*sums)[ROWS])
+{
+	for (int p = 0; p < t->n; p++) {
+		const float *more = cpu_lora_high(j->a, j->pair[t->first + p], which);
+		for (int r = 0; more && r < n_rows; r++)
+			sums[p][r] += more[n0 + r];
+	}
+}
+
 /* Compute h from rows of gate g and up u, from row n0 on. */
 static void activate(const struct moe_fast_job *j, const struct tile *t, int32_t n0,
 		     float (*g)[ROWS], float (*u)[ROWS])
@@ -142,6 +153,10 @@ static void activate(const struct moe_fast_job *j, const struct tile *t, int32_t
 	int32_t f = e->gate[t->expert].n;
 	int n_rows = MIN(ROWS, f - n0);
 	size_t at = (size_t)t->expert * (size_t)f + (size_t)n0;
+	if (j->a->lora) {
+		add_lora(j, t, MOE_LORA_GATE, n0, n_rows, g);
+		add_lora(j, t, MOE_LORA_UP, n0, n_rows, u);
+	}
 	if (!e->gate_bias && !e->up_bias) {
 		float *h = (float *)j->a->h + (size_t)t->first * (size_t)f + n0;
 		for (int p = 0; p < t->n; p++, h += f)
@@ -448,9 +463,10 @@ enum status cpu_moe_fast(struct backend *b, const struct moe_experts_args *a)
 	size_t a_tile = j.n_pairs / (size_t)j.n_tiles;
 	cpu_for(b, is_shared ? 1 : j.n_tiles, a_tile * (size_t)gate->k / 8, prepare_inputs,
 		&j);
-	if (waves.l)
-		return run_waves(&j, &waves, order);
-	run_up(&j, NULL, j.n_runs);
-	run_down_of(&j, 0, j.n_runs);
-	return OK;
+	enum status st = waves.l ? run_waves(&j, &waves, order) : OK;
+	if (!waves.l) {
+		run_up(&j, NULL, j.n_runs);
+		run_down_of(&j, 0, j.n_runs);
+	}
+	return st == OK && a->lora ? cpu_lora_down(b, a, j.pair) : st;
 }

@@ -5,7 +5,6 @@
  */
 #include "backend/cpu/cpu_panels_fill.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -66,21 +65,6 @@ bool cpu_panels_can(const struct weight *w)
 		return w->k % MAX(32, group_of(w->quant)) == 0;
 	return w->row_step <= 1 && w->k % 32 == 0 && w->group % 32 == 0 &&
 	       w->k % w->group == 0;
-}
-
-bool cpu_panels_order(const struct weight *w, int32_t *out)
-{
-	int32_t groups = w->k / w->group;
-	int32_t *next = xcalloc((size_t)groups, sizeof *next);
-	bool is_even = true;
-	for (int32_t k = 0; k < w->k; k++) {
-		int32_t g = w->group_of[k], at = next[g]++;
-		is_even &= at < w->group;
-		if (is_even)
-			out[g * w->group + at] = k;
-	}
-	free(next);
-	return is_even; /* no group has more than its share of K, so all are equal */
 }
 
 static size_t aligned(size_t n)

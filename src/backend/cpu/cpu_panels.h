@@ -103,10 +103,6 @@ bool cpu_panels_fill(struct pool *pool, const struct weight *w,
 bool cpu_panels_fill_one(const struct weight *w, const struct cpu_panels *p, int32_t i,
 			 uint8_t *out) MUST_USE;
 
-/* Store the columns of a weight with scattered groups (group_of), sorted by group, in out
- * (K). False if groups have different sizes. */
-bool cpu_panels_order(const struct weight *w, int32_t *out);
-
 /* Bytes of panels divided by bytes in the file, for format q with usual groups. 0: the
  * format is read in place. */
 double cpu_panels_growth(enum quant q);

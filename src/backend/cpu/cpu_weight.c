@@ -82,7 +82,7 @@ static const int32_t *order_of(struct cpu *c, const struct weight *w)
 	size_t n_bytes = (size_t)w->k * sizeof(int32_t);
 	int32_t *order = xmalloc(n_bytes);
 	const int32_t *found = NULL;
-	if (cpu_panels_order(w, order)) {
+	if (weight_order(w, order)) {
 		if (c->order_k == w->k && memcmp(c->order, order, n_bytes) == 0) {
 			found = c->order;
 		} else {

@@ -66,6 +66,8 @@ static void destroy_hip(struct backend *b)
 	strmap_deinit(&h->names);
 	free(h->tune);
 	free(h->ranges);
+	for (size_t i = 0; i < ARRAY_LEN(h->orders); i++)
+		free(h->orders[i].host);
 	free(h->expert_dir);
 	free(h->graph_notes);
 	pool_destroy(h->pool);

@@ -79,6 +79,13 @@ struct hip_landing {
 	size_t at, n_bytes;
 };
 
+/* An order of inputs: struct weight.order. */
+struct hip_order {
+	int32_t *host;     /* (k) malloc'ed */
+	const int32_t *on; /* (k) device */
+	int32_t k;
+};
+
 struct weight_view;
 
 /* Kernels for few tokens. moe_any.hip supports everything. */
@@ -149,6 +156,7 @@ struct hip {
 	int moe_tile;             /* row of moe_tile.def to use for all shapes; -1: choose */
 	int32_t moe_tile_from;    /* smallest number of tokens for tiles of experts */
 	struct hip_arena weights;
+	struct hip_order orders[2]; /* loaded last, the newest first; k 0: none */
 	struct hip_experts *experts;
 	struct hip_slots *slots;  /* experts in slots of the model loaded last; NULL: none */
 	char *expert_dir;         /* as in backend_opts; malloc'ed */
@@ -231,7 +239,6 @@ void hip_memory_destroy(struct hip *h);
 /* Allocate from an arena; 256-byte aligned, not zeroed. */
 enum status hip_arena_take(struct hip *h, struct hip_arena *a, size_t n_bytes,
 			   void **out) MUST_USE;
-void hip_arena_free(struct hip *h, struct hip_arena *a);
 /* n rows of row_bytes: `step` bytes apart in src, `pitch` bytes apart in dst. The gaps in
  * dst become zero. */
 struct hip_rows {

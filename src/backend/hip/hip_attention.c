@@ -30,6 +30,8 @@ enum status hip_qk_norm_rope_kv(struct backend *b, const struct qk_norm_rope_kv_
 
 /* --- attention: see attention_launch.h ------------------------------------------------ */
 
+enum { MOST_Y = 65535 }; /* largest y of a grid */
+
 static const struct attention_shape shapes[] = {
 #define SHAPE(name, ...) {#name, __VA_ARGS__},
 #include "kernels/attention/attention.def"
@@ -64,11 +66,12 @@ static int32_t window_of(const struct attention_args *a)
 	return a->is_chunked ? -a->window : a->window;
 }
 
+/* tiles: of 16 rows in a workgroup. */
 static struct attention_launch launch_of(const struct hip *h, const struct attention_args *a,
-					 const struct attention_shape *s)
+					 int32_t tiles)
 {
 	int32_t page = a->kv.page_size, heads = ATTENTION_HEADS(a->n_heads / a->n_kv_heads);
-	int32_t tile_tok = power_below(s->prefill_tiles * 16 / heads);
+	int32_t tile_tok = power_below(tiles * 16 / heads);
 	return (struct attention_launch){
 		.q = a->q, .k = a->kv.k, .v = a->kv.v ? a->kv.v : a->kv.k,
 		.k_scale = a->kv.k_scale, .v_scale = a->kv.v_scale,
@@ -95,10 +98,16 @@ static int32_t lds_of(const struct attention_shape *s, int32_t tiles)
 	return ATTENTION_LDS(s->key, s->value, s->block, s->parts, s->is_shared, tiles);
 }
 
-static int32_t prefill_lds_of(const struct attention_shape *s)
+/* LDS of a prefill kernel, or of a tile_split kernel, with so many tiles and waves. */
+static int32_t tiles_lds_of(const struct attention_shape *s, int32_t tiles, int32_t waves)
 {
-	return s->by_rows ? ATTENTION_ROWS_LDS(s->key, s->value, s->step, s->by_rows)
-			  : lds_of(s, s->prefill_tiles);
+	return s->by_rows ? ATTENTION_ROWS_LDS(s->key, s->value, s->step, s->by_rows, waves)
+			  : lds_of(s, tiles);
+}
+
+static int32_t split_tiles_of(const struct attention_shape *s)
+{
+	return ATTENTION_SPLIT_TILES(s->by_rows, s->prefill_tiles);
 }
 
 static int32_t fused_lds_of(const struct attention_shape *s)
@@ -127,7 +136,8 @@ static int32_t prefill_launches(const struct hip *h, const struct attention_args
 static enum status prefill(struct hip *h, const struct attention_args *a,
 			   const struct attention_shape *s, int32_t subs)
 {
-	struct attention_launch l = launch_of(h, a, s);
+	struct attention_launch l = launch_of(h, a, s->prefill_tiles);
+	int32_t at_once = MAX(1, MOST_Y / subs);
 	struct hip_kernel kernel =
 		hip_kernel(a->last_seen ? KERNEL_PLAIN : KERNEL_ATTENTION_PREFILL, PROFILE_COUNT,
 			   "attention_%s_%s_kernel", s->name,
@@ -136,14 +146,18 @@ static enum status prefill(struct hip *h, const struct attention_args *a,
 	 * would need. */
 	int32_t tiles = a->n_tok / l.tile_tok + 2;
 	int32_t n_launches = prefill_launches(h, a), each = DIV_UP(tiles, n_launches);
-	int32_t lds = prefill_lds_of(s) + (a->last_seen ? ATTENTION_BIDIRECTIONAL_LDS : 0);
+	int32_t waves = ATTENTION_PREFILL_WAVES(s->by_rows, s->prefill_tiles);
+	int32_t lds = tiles_lds_of(s, s->prefill_tiles, waves) +
+		      (a->last_seen ? ATTENTION_BIDIRECTIONAL_LDS(waves) : 0);
 	enum status st = OK;
 	l.skips_single = !a->last_seen;
-	for (; l.first_tile < tiles && st == OK; l.first_tile += each) {
-		struct hip_grid g = {MIN(each, tiles - l.first_tile) * subs, a->n_seq,
-				     ATTENTION_WAVES * 32, lds};
-		st = LAUNCH(h, kernel, g, ARG(l));
-	}
+	for (; l.first_seq < a->n_seq; l.first_seq += at_once)
+		for (l.first_tile = 0; l.first_tile < tiles && st == OK; l.first_tile += each) {
+			struct hip_grid g = {MIN(each, tiles - l.first_tile),
+					     MIN(at_once, a->n_seq - l.first_seq) * subs,
+					     waves * 32, lds};
+			st = LAUNCH(h, kernel, g, ARG(l));
+		}
 	return st;
 }
 
@@ -205,7 +219,7 @@ static int32_t split_segments(const struct attention_args *a)
 static enum status hip_attention_split(struct hip *h, const struct attention_args *a,
 				       const struct attention_shape *s, int32_t subs)
 {
-	struct attention_launch l = launch_of(h, a, s);
+	struct attention_launch l = launch_of(h, a, 1);
 	int32_t at_once = split_at_once(a, subs);
 	enum status st = OK;
 	struct hip_kernel kernel = hip_kernel(KERNEL_ATTENTION_SPLIT, PROFILE_COUNT,
@@ -220,6 +234,37 @@ static enum status hip_attention_split(struct hip *h, const struct attention_arg
 		st = LAUNCH(h, kernel, g, ARG(l));
 		if (st == OK && l.merges_apart)
 			st = merge_single(h, &l, b, n);
+	}
+	return st;
+}
+
+/* True where sequences of one token fill the chip by themselves, as the tokens of a prompt do whose
+ * positions an indexer chooses. Segments then only cost their merge. Not behind longer caches: one
+ * long sequence among short ones would be one workgroup's work. */
+static bool are_many(const struct hip *h, const struct attention_args *a, int32_t subs)
+{
+	enum { MOST_SEEN = 4096 };
+	int32_t least = h->checks.few_groups ? 4 : 4 * h->device.n_cu;
+	return a->n_tok == a->n_seq && a->n_seq > 1 && a->kv.type == DTYPE_F16 &&
+	       seen_of(a) <= MOST_SEEN && (int64_t)a->n_seq * subs >= least;
+}
+
+/* Launch a workgroup for each token of sequences of one token. */
+static enum status single(struct hip *h, const struct attention_args *a,
+			  const struct attention_shape *s, int32_t subs)
+{
+	struct attention_launch l = launch_of(h, a, 1);
+	int32_t each = MIN(DIV_UP(a->n_seq, prefill_launches(h, a)), MAX(1, MOST_Y / subs));
+	struct hip_kernel kernel = hip_kernel(KERNEL_ATTENTION_SINGLE, PROFILE_COUNT,
+					      "attention_%s_%s_kernel", s->name,
+					      s->by_rows ? "single" : "prefill");
+	enum status st = OK;
+	l.tile_tok = 1;
+	l.tile_shift = 0;
+	for (; l.first_seq < a->n_seq && st == OK; l.first_seq += each) {
+		struct hip_grid g = {1, MIN(each, a->n_seq - l.first_seq) * subs,
+				     ATTENTION_WAVES * 32, lds_of(s, 1)};
+		st = LAUNCH(h, kernel, g, ARG(l));
 	}
 	return st;
 }
@@ -276,7 +321,7 @@ static bool is_tile_split(const struct hip *h, const struct attention_args *a,
 			  const struct attention_shape *s, int32_t subs)
 {
 	enum { LEAST_SEEN = 1024, MOST_TOK = 1024 };
-	struct attention_launch l = launch_of(h, a, s);
+	struct attention_launch l = launch_of(h, a, split_tiles_of(s));
 	l.n_segments = tile_split_segments(a);
 	int64_t groups = ((int64_t)a->n_tok / l.tile_tok + 1) * subs;
 	return a->n_tok > a->n_seq && a->n_tok <= MOST_TOK && seen_of(a) > LEAST_SEEN &&
@@ -287,7 +332,7 @@ static bool is_tile_split(const struct hip *h, const struct attention_args *a,
 static enum status tile_split(struct hip *h, const struct attention_args *a,
 			      const struct attention_shape *s, int32_t subs)
 {
-	struct attention_launch l = launch_of(h, a, s);
+	struct attention_launch l = launch_of(h, a, split_tiles_of(s));
 	int32_t tiles = tile_split_tiles(a, &l);
 	enum status st = OK;
 	struct hip_kernel kernel = hip_kernel(KERNEL_ATTENTION_TILE_SPLIT, PROFILE_COUNT,
@@ -297,7 +342,7 @@ static enum status tile_split(struct hip *h, const struct attention_args *a,
 	for (; l.first_tile < tiles && st == OK; l.first_tile += at_once) {
 		int32_t n = MIN(at_once, tiles - l.first_tile);
 		struct hip_grid g = {l.n_segments * subs, n, ATTENTION_WAVES * 32,
-				     prefill_lds_of(s)};
+				     tiles_lds_of(s, split_tiles_of(s), ATTENTION_WAVES)};
 		st = LAUNCH(h, kernel, g, ARG(l));
 		if (st == OK)
 			st = merge(h, &l, n);
@@ -318,9 +363,8 @@ static bool is_fused(const struct attention_args *a, const struct attention_shap
 static enum status fused(struct hip *h, const struct attention_args *a,
 			 const struct attention_shape *s, int32_t subs)
 {
-	enum { MOST_Y = 65535 }; /* largest y of a grid */
 	const struct qk_norm_rope_kv_args *f = a->fused;
-	struct attention_launch l = launch_of(h, a, s);
+	struct attention_launch l = launch_of(h, a, 1);
 	struct attention_fused raw = {
 		.q = f->q_from ? f->q_from : f->q, .k = f->k, .v = f->v,
 		.q_norm = f->q_norm, .k_norm = f->k_norm, .rope = f->rope, .slot = f->slot,
@@ -406,7 +450,7 @@ enum hip_attention_way hip_attention_way(const struct hip *h, const struct atten
 	if (are_few(h, a))
 		return HIP_ATTENTION_FEW;
 	if (a->n_tok <= a->n_seq)
-		return HIP_ATTENTION_SPLIT;
+		return are_many(h, a, subs_of(a)) ? HIP_ATTENTION_SINGLE : HIP_ATTENTION_SPLIT;
 	return a->n_seq == 1 ? HIP_ATTENTION_PREFILL : HIP_ATTENTION_BOTH;
 }
 
@@ -431,6 +475,8 @@ enum status hip_attention(struct backend *b, const struct attention_args *a)
 		return fused(h, a, s, subs);
 	case HIP_ATTENTION_SPLIT:
 		return hip_attention_split(h, a, s, subs);
+	case HIP_ATTENTION_SINGLE:
+		return single(h, a, s, subs);
 	case HIP_ATTENTION_FEW:
 		return few(h, a, s, subs);
 	case HIP_ATTENTION_TILE_SPLIT:

@@ -10,6 +10,7 @@
 enum hip_attention_way {
 	HIP_ATTENTION_FUSED,         /* one token a sequence, with qk_norm_rope_kv in the launch */
 	HIP_ATTENTION_SPLIT,         /* one token a sequence */
+	HIP_ATTENTION_SINGLE,        /* so many that each compute unit has several */
 	HIP_ATTENTION_FEW,           /* drafts of one sequence, each as a sequence of its own */
 	HIP_ATTENTION_TILE_SPLIT,    /* few tokens behind a long cache: many workgroups read it */
 	HIP_ATTENTION_BIDIRECTIONAL, /* tokens see positions behind their own */

@@ -114,7 +114,8 @@ enum status hip_delta_rule(struct backend *b, const struct delta_rule_args *a)
 		.n_k_heads = a->n_k_heads, .n_v_heads = a->n_v_heads, .k_dim = a->k_dim,
 		.v_dim = a->v_dim, .heads_tiled = a->heads_tiled,
 		.q_scale = (float)(1 / sqrt(a->k_dim)),
-		.a_scale = a->a_scale != 0 ? a->a_scale : 1, .qkv = a->qkv,
+		.a_scale = a->a_scale != 0 ? a->a_scale : 1, .g_min = a->g_min,
+		.has_min = a->g_min < 0, .qkv = a->qkv,
 		.a = floats(&a->a), .b = floats(&a->b), .decay = a->decay,
 		.dt_bias = a->dt_bias, .skip = a->skip, .first_tok = a->first_tok,
 		.states = slots(&a->states), .state = a->state, .y = a->y, .arrived = h->counters};

@@ -151,6 +151,13 @@ static void look_at(struct hip_experts *x, const struct experts *ex)
 		      is_like(ex->shared_down, down) && ex->shared_gate->n == up->n;
 }
 
+/* True if an expert's columns are sorted: kernels of experts sort no inputs. */
+static bool is_sorted(const struct experts *ex)
+{
+	return ex->shared_gate &&
+	       (ex->shared_gate->order || ex->shared_up->order || ex->shared_down->order);
+}
+
 enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail)
 {
 	struct hip *h = hip_of(b);
@@ -163,6 +170,10 @@ enum status hip_load_experts(struct backend *b, struct experts *out, struct fail
 		if (planned != OK)
 			return planned;
 	}
+	if (is_sorted(out))
+		return fail_at(fail, E_UNSUPPORTED, "model", "a shared expert: the HIP backend "
+			       "reads no groups of inputs in another order (desc_act, actorder) "
+			       "there: set backend to cpu");
 	look_at(x, out);
 	enum status st = upload_table(h, out, x);
 	return st == OK ? OK : fail_set(fail, st, "%.100s: experts: %s", h->base.device,
@@ -316,6 +327,10 @@ void hip_experts_step(struct moe_launch *l)
 	l->x += t * (size_t)l->dim;
 	l->y += t * (size_t)l->dim;
 	l->h += pairs * (size_t)l->ffn;
+	if (l->of_pairs) {
+		l->gate_bias += pairs * (size_t)l->ffn;
+		l->up_bias += pairs * (size_t)l->ffn;
+	}
 	l->shared_h = l->shared_h ? l->shared_h + t * (size_t)l->ffn : NULL;
 	l->shared_scale = l->shared_scale ? l->shared_scale + t : NULL;
 }
@@ -363,9 +378,12 @@ static enum status run_few(struct hip *h, const struct hip_experts_way *way,
 
 /* --- many tokens ------------------------------------------------------------------ */
 
-#define TILE(name, m, n, k, wm, wn, rate) {#name, m, n, wm, wn, rate, false},
-#define ANY_TILE(name, m, n, k, wm, wn, rate) {#name, m, n, wm, wn, rate, true},
+#define TILE(name, m, n, k, wm, wn, rate, other) {#name, m, n, wm, wn, rate, false},
+#define ANY_TILE(name, m, n, k, wm, wn, rate, other) {#name, m, n, wm, wn, rate, true},
+#define OTHER(name, m, n, k, wm, wn, rate, other) other,
 static const struct tile_shape tiles[] = {MOE_TILES(TILE, ANY_TILE)};
+static const int32_t other_rates[] = {MOE_TILES(OTHER, OTHER)}; /* of formats other than int4 */
+#undef OTHER
 #undef ANY_TILE
 #undef TILE
 
@@ -396,7 +414,7 @@ static size_t list_bytes(size_t n)
 /* Bytes of a pair: its output, its place in a block, and its share of a block's expert. */
 static size_t pair_bytes(size_t dim)
 {
-	return dim * 4 + 8;
+	return dim * 2 + 8;
 }
 
 size_t hip_experts_work_bytes(size_t n_tok, size_t n_slots, size_t n, size_t dim)
@@ -404,10 +422,10 @@ size_t hip_experts_work_bytes(size_t n_tok, size_t n_slots, size_t n, size_t dim
 	return n_tok * n_slots * pair_bytes(dim) + list_bytes(n);
 }
 
-/* What `rows` pairs of an expert cost in tiles of shape s. moe_tile.def tells why. */
-static double tile_cost(const struct tile_shape *s, double rows)
+/* What `rows` pairs of an expert cost in tiles of shape i. moe_tile.def tells why. */
+static double tile_cost(size_t i, double rows, bool is_other)
 {
-	return (rows + 0.65 * s->block_m) / s->rate;
+	return (rows + 0.65 * tiles[i].block_m) / (is_other ? other_rates[i] : tiles[i].rate);
 }
 
 /* Choose the tile for the pairs of n experts. must_any: only tiles that are compiled for
@@ -424,8 +442,10 @@ static const struct tile_shape *choose_tile(const struct hip *h, const struct mo
 	const struct tile_shape *best = NULL;
 	double least = 0, rows = (double)m->n_tok * m->n_slots / n;
 	for (size_t i = 0; i < ARRAY_LEN(tiles); i++) {
-		double cost = tile_cost(&tiles[i], rows);
-		if (tiles[i].is_any >= must_any && (!best || cost < least)) {
+		if (tiles[i].is_any < must_any)
+			continue;
+		double cost = tile_cost(i, rows, must_any);
+		if (!best || cost < least) {
 			best = &tiles[i];
 			least = cost;
 		}
@@ -438,7 +458,8 @@ enum status hip_experts_blocks(struct hip *h, const struct hip_experts_tiles *t)
 	const struct tile_shape *s = t->shape;
 	struct hip_grid g = {0, 1, 32 * s->waves_m * s->waves_n, 0};
 	struct moe_tile_launch l = t->l;
-	enum status st = OK;
+	bool adds = t->a->lora && l.m.id;
+	enum status st = adds ? hip_lora_tiles_up(h, t, &l.m) : OK;
 	for (int is_down = 0; is_down < 2 && st == OK; is_down++) {
 		const struct hip_experts_leg *leg = is_down ? &t->legs->down : &t->legs->up;
 		hip_experts_tell(leg, &l.m, is_down ? &l.m.down_shift : &l.m.up_shift);
@@ -449,7 +470,7 @@ enum status hip_experts_blocks(struct hip *h, const struct hip_experts_tiles *t)
 					  "moe_tile_%s_%s_%s_kernel", is_down ? "down" : "up",
 					  s->name, leg->tile_format), g, ARG(l));
 	}
-	return st;
+	return st == OK && adds ? hip_lora_tiles_down(h, t) : st;
 }
 
 static enum status align(struct hip *h, const struct hip_experts_tiles *t)
@@ -464,15 +485,17 @@ static enum status align(struct hip *h, const struct hip_experts_tiles *t)
 static enum status combine(struct hip *h, struct moe_tile_launch l)
 {
 	return LAUNCH(h, hip_kernel(KERNEL_PLAIN, PROFILE_DOWN, "moe_combine_kernel"),
-		      ((struct hip_grid){DIV_UP(l.m.dim, MOE_COMBINE_THREADS), l.m.n_tok,
+		      ((struct hip_grid){DIV_UP(l.m.dim, MOE_COMBINE_THREADS * MOE_COMBINE_EACH),
+				    l.m.n_tok,
 					 MOE_COMBINE_THREADS, 0}), ARG(l));
 }
 
 /* Runs the tokens in batches for which the work memory suffices. */
-enum status hip_experts_batches(struct hip *h, const struct hip_experts_legs *x,
-				struct moe_launch m, hip_experts_batch_fn run, void *ctx)
+enum status hip_experts_batches(struct hip *h, const struct moe_experts_args *a,
+				const struct hip_experts_legs *x, struct moe_launch m,
+				hip_experts_batch_fn run, void *ctx)
 {
-	struct hip_experts_tiles t = {.legs = x};
+	struct hip_experts_tiles t = {.a = a, .legs = x};
 	struct moe_tile_launch *l = &t.l;
 	l->n_experts = m.shared + (m.n_slots > m.n_used);
 	bool must_any = x->up.like->quant != QUANT_INT4 || x->down.like->quant != QUANT_INT4;
@@ -489,7 +512,7 @@ enum status hip_experts_batches(struct hip *h, const struct hip_experts_legs *x,
 		l->block_m = t.shape->block_m;
 		l->max_blocks = MOE_TILE_BLOCKS(n_pairs, l->n_experts, l->block_m);
 		l->out = h->work;
-		l->pairs = (int32_t *)(l->out + (size_t)n_pairs * (size_t)m.dim);
+		l->pairs = (int32_t *)(l->out + (size_t)n_pairs * (size_t)m.dim); /* D is even */
 		l->block_expert = l->pairs + (size_t)l->max_blocks * (size_t)l->block_m;
 		st = run ? run(ctx, &t) : align(h, &t);
 		if (st == OK)
@@ -501,6 +524,12 @@ enum status hip_experts_batches(struct hip *h, const struct hip_experts_legs *x,
 
 /* --- the operation ---------------------------------------------------------------- */
 
+static bool takes_tiles(const struct hip *h, const struct moe_experts_args *a,
+			const struct hip_experts_legs *x)
+{
+	return a->n_tok >= h->moe_tile_from && x->up.tile_format && x->down.tile_format;
+}
+
 /* How the routed or the shared part of the experts runs. The shared expert's weight is
  * computed here, or l says that up computes it. */
 static enum status choose_way(struct hip *h, const struct moe_experts_args *a,
@@ -508,8 +537,7 @@ static enum status choose_way(struct hip *h, const struct moe_experts_args *a,
 			      struct hip_experts_way *out)
 {
 	const struct weight *router = a->experts->shared_router;
-	bool is_tile = a->n_tok >= h->moe_tile_from && x->up.tile_format &&
-		       x->down.tile_format;
+	bool is_tile = takes_tiles(h, a, x);
 	*out = (struct hip_experts_way){x, is_tile};
 	if (!l->shared_scale || l->n_slots == l->n_used)
 		return OK;
@@ -530,7 +558,7 @@ static enum status run_experts(struct hip *h, const struct moe_experts_args *a,
 	enum status st = choose_way(h, a, x, &l, &way);
 	if (st != OK)
 		return st;
-	return way.is_tile ? hip_experts_batches(h, x, l, NULL, NULL) : run_few(h, &way, l);
+	return way.is_tile ? hip_experts_batches(h, a, x, l, NULL, NULL) : run_few(h, &way, l);
 }
 
 enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
@@ -551,6 +579,7 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 		.dim = ex->gate[0].k, .ffn = ex->gate[0].n, .shared = ex->n,
 		.act = fused[ex->act.kind],
 		.alpha = ex->act.alpha, .limit = ex->act.limit,
+		.gate_limit = ex->act.kind == ACT_CLAMPED ? ex->act.limit : ex->act.gate_limit,
 		.shared_h = a->shared_h,
 		.shared_scale = ex->shared_router ? a->shared_scale : NULL};
 	bool is_in_slots = hip_slots_of(x) && a->n_tok > 0;
@@ -560,10 +589,15 @@ enum status hip_moe_experts(struct backend *b, const struct moe_experts_args *a)
 								       a->n_used));
 	enum status st = a->router ? hip_moe_router(b, a->router) : OK;
 	struct hip_experts_way way;
+	bool adds = a->lora && a->n_tok && !takes_tiles(h, a, &x->routed);
+	if (st == OK && adds)
+		st = hip_lora_up(h, a, &l);
 	if (st == OK && is_in_slots)
 		st = choose_way(h, a, &x->routed, &l, &way);
 	if (st == OK)
 		st = is_in_slots ? hip_slots_run(h, a, &way, l) : run_experts(h, a, &x->routed, l);
+	if (st == OK && adds)
+		st = hip_lora_down(h, a);
 	if (st != OK || !ex->shared_gate || x->has_slot)
 		return st;
 	profile_enter(b->profile, PROFILE_SHARED);

@@ -25,11 +25,22 @@ enum status hip_experts_up(struct hip *h, const struct hip_experts_way *way,
 			   struct moe_launch l) MUST_USE;
 enum status hip_experts_down(struct hip *h, const struct hip_experts_way *way,
 			     struct moe_launch l) MUST_USE;
+/* What adapters add (kernels/moe/moe_lora.hip): to gate and up, by l's biases of pairs; to y,
+ * behind down. */
+enum status hip_lora_up(struct hip *h, const struct moe_experts_args *a,
+			struct moe_launch *l) MUST_USE;
+enum status hip_lora_down(struct hip *h, const struct moe_experts_args *a) MUST_USE;
+struct hip_experts_tiles;
+/* The same for the pairs of t; down's is added to the pairs' outputs. */
+enum status hip_lora_tiles_up(struct hip *h, const struct hip_experts_tiles *t,
+			      struct moe_launch *l) MUST_USE;
+enum status hip_lora_tiles_down(struct hip *h, const struct hip_experts_tiles *t) MUST_USE;
 /* Advance the arguments by the first n_tok tokens. */
 void hip_experts_step(struct moe_launch *l);
 /* Many tokens: what is common to the launches of a batch. l.pairs and l.block_expert have
  * room for l.max_blocks blocks. */
 struct hip_experts_tiles {
+	const struct moe_experts_args *a;
 	const struct hip_experts_legs *legs;
 	const struct tile_shape *shape;
 	struct moe_tile_launch l;
@@ -39,9 +50,9 @@ enum status hip_experts_blocks(struct hip *h, const struct hip_experts_tiles *t)
 /* Divides the tokens into batches. For each it calls `run`, and then adds up the outputs. run
  * NULL: the device sorts the pairs. */
 typedef enum status (*hip_experts_batch_fn)(void *ctx, const struct hip_experts_tiles *t);
-enum status hip_experts_batches(struct hip *h, const struct hip_experts_legs *x,
-				struct moe_launch m, hip_experts_batch_fn run,
-				void *ctx) MUST_USE;
+enum status hip_experts_batches(struct hip *h, const struct moe_experts_args *a,
+				const struct hip_experts_legs *x, struct moe_launch m,
+				hip_experts_batch_fn run, void *ctx) MUST_USE;
 
 /* The launch arguments of a router, except a norm that is a launch of its own. */
 struct moe_router_launch hip_moe_router_launch(const struct hip *h,

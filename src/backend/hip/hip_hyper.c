@@ -77,18 +77,22 @@ enum status hip_index_keys(struct backend *b, const struct index_keys_args *a)
 enum status hip_index_choose(struct backend *b, const struct index_choose_args *a)
 {
 	enum { MOST_LDS = 48 << 10 };
+	int32_t n_tok = a->n_tok;
 	struct index_choose_launch l = {
 		.n_heads = a->n_heads, .dim = a->dim, .ratio = a->ratio, .row = a->row,
 		.top = a->top, .max_pages_per_seq = a->max_pages_per_seq,
 		.page_size = a->page_size, .n_work = a->n_ctx_max / a->ratio, .q = a->q,
 		.weight = a->weight,
 		.blocks = a->blocks, .seq_of = a->seq_of, .position = a->position,
-		.page_table = a->page_table, .work = a->work, .table = a->table,
+		.page_table = a->page_table, .work = (uint32_t *)a->work, .table = a->table,
 		.last = a->last};
-	struct hip_grid g = {a->n_tok, 1, INDEX_THREADS, INDEX_LDS(a->n_heads, a->dim)};
+	struct hip_grid score = {DIV_UP(l.n_work, INDEX_SCORE_THREADS),
+				 DIV_UP(n_tok, INDEX_TOKENS), INDEX_SCORE_THREADS, 0};
+	struct hip_grid choose = {n_tok, 1, INDEX_THREADS, INDEX_LDS(a->top)};
 	enum status st = check_key(b, a->dim, a->type);
-	if (st == OK && g.lds_bytes > MOST_LDS)
-		return hip_refuse(hip_of(b), "an indexer with %d heads of %d",
-				  (int)a->n_heads, (int)a->dim);
-	return st == OK ? LAUNCH(hip_of(b), PLAIN("index_choose_kernel"), g, ARG(l)) : st;
+	if (st == OK && choose.lds_bytes > MOST_LDS)
+		return hip_refuse(hip_of(b), "an indexer that chooses %d blocks", (int)a->top);
+	if (st == OK && l.n_work > a->top)
+		st = LAUNCH(hip_of(b), PLAIN("index_score_kernel"), score, ARG(l), ARG(n_tok));
+	return st == OK ? LAUNCH(hip_of(b), PLAIN("index_choose_kernel"), choose, ARG(l)) : st;
 }

@@ -38,9 +38,10 @@ enum hip_kernel_kind {
 	KERNEL_MOE_FEW,       /* struct moe_launch: each pair reads its expert */
 	KERNEL_MOE_GROUP,     /* struct moe_launch: MOE_GROUP pairs read an expert once */
 	KERNEL_MOE_TILE,      /* struct moe_tile_launch */
+	KERNEL_MOE_LORA,      /* struct moe_lora_launch */
 	/* struct attention_launch, one grid each */
 	KERNEL_ATTENTION_PREFILL, KERNEL_ATTENTION_SPLIT, KERNEL_ATTENTION_FUSED,
-	KERNEL_ATTENTION_TILE_SPLIT,
+	KERNEL_ATTENTION_SINGLE, KERNEL_ATTENTION_TILE_SPLIT,
 	KERNEL_KINDS
 };
 

@@ -10,6 +10,9 @@
 #include "base/alloc.h"
 #include "kernels/linear/linear_int4.h"
 
+/* The row of linear_int4.def that has kernels for up to LINEAR_INT4_MANY_TOK tokens. */
+#define MANY_TOK_AXES "t32y4w16c32"
+
 static const struct linear_int4_axes axes[] = {
 #define AXES(name, ...) {#name, __VA_ARGS__},
 #define AXES_TO_4 AXES
@@ -72,22 +75,24 @@ static bool fits(int i, const struct linear_args *a)
  * because the order of a row's sum must not depend on other tokens. */
 static int default_row(const struct hip *h, const struct linear_args *a, int32_t n)
 {
-	static const char *const smaller[] = {"short", "half", "tiny"};
-	int wide = find_axes("wide"), deep = find_axes("deep"), dense = find_axes("dense");
-	int32_t wide_groups = n / LINEAR_INT4_ROWS(axes[wide].thrds, axes[wide].ytile,
-						   axes[wide].waves);
-	if (n >= 8192 && fits(dense, a))
-		return dense;
+	static const char *const smaller[] = {"t32y4w16c16", "t16y2w8c16", "t8y1w4c8"};
+	int four_rows = find_axes(MANY_TOK_AXES), one_row = find_axes("t32y1w16c32");
+	int few_waves = find_axes("t32y2w4c32");
+	const struct linear_int4_axes *x = &axes[four_rows];
+	if (n >= 8192 && fits(few_waves, a))
+		return few_waves;
 	/* With few rows, use fewer of them in a workgroup: each compute unit should have
 	 * one. */
-	if (wide_groups < h->device.n_cu && fits(deep, a))
-		return deep;
-	if (fits(wide, a))
-		return wide;
+	if (n / LINEAR_INT4_ROWS(x->thrds, x->ytile, x->waves) < h->device.n_cu &&
+	    fits(one_row, a))
+		return one_row;
+	if (fits(four_rows, a))
+		return four_rows;
 	for (size_t s = 0; s < ARRAY_LEN(smaller); s++)
 		if (fits(find_axes(smaller[s]), a))
 			return find_axes(smaller[s]);
-	return takes_int4(&axes[find_axes("tiny")], a) ? find_axes("tiny") : -1;
+	int last = find_axes(smaller[ARRAY_LEN(smaller) - 1]);
+	return takes_int4(&axes[last], a) ? last : -1;
 }
 
 int hip_linear_int4_choose(const struct hip *h, const struct linear_args *a)
@@ -145,16 +150,16 @@ static void next(struct linear_int4_args *r, int32_t m)
 
 /* --- linear_int4 ------------------------------------------------------------------ */
 
-/* The row in use for n_tok tokens: `wide` in place of those that have no kernel for so many, and of
- * those with fewer waves a workgroup. LDS has room for few workgroups then, so they must have many
- * waves: by prediction for gfx1151 24,576 rows of 4,096 take 342 us for four tokens in `dense`, and
- * 247 in `wide`. */
+/* The row in use for n_tok tokens: MANY_TOK_AXES in place of those that have no kernel for so
+ * many, and of those with fewer waves a workgroup. LDS has room for few workgroups then, so they
+ * must have many waves: by prediction for gfx1151 24,576 rows of 4,096 take 342 us for four tokens
+ * in t32y2w4c32, and 247 in t32y4w16c32. */
 static const struct linear_int4_axes *at_width(const struct linear_int4_axes *x, int32_t n_tok)
 {
-	const struct linear_int4_axes *wide = &axes[find_axes("wide")];
-	bool is_alike = x->thrds == wide->thrds && x->chunk == wide->chunk;
-	int32_t most = x->waves < wide->waves ? 1 : LINEAR_INT4_OWN_TOK;
-	return n_tok > most && is_alike ? wide : x;
+	const struct linear_int4_axes *many = &axes[find_axes(MANY_TOK_AXES)];
+	bool is_alike = x->thrds == many->thrds && x->chunk == many->chunk;
+	int32_t most = x->waves < many->waves ? 1 : LINEAR_INT4_OWN_TOK;
+	return n_tok > most && is_alike ? many : x;
 }
 
 static bool is_sliced(const struct linear_int4_axes *x, int32_t m)
@@ -166,7 +171,7 @@ static bool is_sliced(const struct linear_int4_axes *x, int32_t m)
 /* Number of tokens of the kernel that takes the next of `left` tokens. */
 static int32_t kernel_tokens(const struct linear_int4_axes *x, int32_t left, int32_t k)
 {
-	bool has_many = strcmp(x->name, "wide") == 0;
+	bool has_many = strcmp(x->name, MANY_TOK_AXES) == 0;
 	int32_t m = MIN(left, LINEAR_INT4_MAX_TOK);
 	if (has_many && left > m)
 		m = left > 12 ? LINEAR_INT4_MANY_TOK : 12;

@@ -3,14 +3,67 @@
  * linear for weights of several formats. Some checkpoints leave a part of a layer
  * unquantized (in a gated delta net: qkv and z in int4, a and b in bf16). Each format
  * gets its own launch, so that each keeps its fast kernel, except pairs of linear_pairs.def.
+ *
+ * Where loading has sorted a weight's columns (weight.order), its inputs are sorted first.
  */
 #include "backend/hip/hip_linear.h"
+
+#include "base/alloc.h"
+#include "kernels/rows/sort_inputs.h"
+
+/* --- inputs in another order ---------------------------------------------------------- */
+
+/* y (n_tok, K) = x with the columns of w. */
+static enum status sort_inputs(struct hip *h, const struct weight *w, const void *x,
+			       int32_t n_tok, void *y)
+{
+	const int32_t *order = w->order;
+	int32_t k = w->k;
+	struct hip_grid g = {DIV_UP(k, SORT_INPUTS_THREADS * SORT_INPUTS_EACH),
+			     DIV_UP(n_tok, SORT_INPUTS_TOK), SORT_INPUTS_THREADS, 0};
+	return LAUNCH(h, PLAIN("sort_inputs_kernel"), g, ARG(n_tok), ARG(k), ARG(x), ARG(order),
+		      ARG(y));
+}
+
+/* a, whose weights have one order: its inputs are sorted into work memory, as many tokens at once
+ * as have room. Pieces are about equal, so that none is so short that other kernels take it. */
+static enum status in_order(struct hip *h, const struct linear_args *a)
+{
+	const struct weight *w = a->out[0].w;
+	size_t row = (size_t)w->k * dtype_bytes(DTYPE_F16);
+	int32_t most = (int32_t)(h->work_bytes / row);
+	most = h->checks.few_groups ? 2 * (HIP_FEW_TOK + 1) : most;
+	int32_t each = DIV_UP(a->n_tok, MAX(DIV_UP(a->n_tok, most), 1));
+	struct linear_args part = *a;
+	enum status st = a->norm ? hip_rms_norm(&h->base, a->norm) : OK;
+	part.norm = NULL;
+	part.x = h->work;
+	for (int32_t t = 0; st == OK && (t < a->n_tok || t == 0); t += MAX(each, 1)) {
+		part.n_tok = MIN(each, a->n_tok - t);
+		st = sort_inputs(h, w, (const char *)a->x + (size_t)t * row, part.n_tok, h->work);
+		if (st == OK)
+			st = hip_linear_alike(&h->base, &part);
+		for (int i = 0; i < part.n_out; i++)
+			part.out[i].y = hip_linear_next(part.out[i].y,
+							hip_linear_store(&part.out[i]),
+							part.n_tok, part.out[i].w->n);
+	}
+	return st;
+}
+
+/* a, whose weights have one format and one order. */
+static enum status alike(struct backend *b, const struct linear_args *a)
+{
+	return a->out[0].w->order ? in_order(hip_of(b), a) : hip_linear_alike(b, a);
+}
+
+/* --- several formats ------------------------------------------------------------------ */
 
 /* True if one launch can do both weights. Types of scales may differ, except that int4
  * with f32 scales has no fast kernel. */
 static bool is_alike(const struct weight *a, const struct weight *b)
 {
-	if (a->quant != b->quant || a->group != b->group)
+	if (a->quant != b->quant || a->group != b->group || a->order != b->order)
 		return false;
 	return a->quant != QUANT_INT4 ||
 	       (!a->zero_points == !b->zero_points &&
@@ -53,8 +106,8 @@ enum status hip_linear(struct backend *b, const struct linear_args *a)
 		struct linear_args one = {.n_tok = a->n_tok, .x = a->x, .norm = norm};
 		take_alike(a, __builtin_ctz(left), in_pairs, &left, &one);
 		if (one.n_out == a->n_out)
-			return hip_linear_alike(b, a);
-		st = hip_linear_alike(b, &one);
+			return alike(b, a);
+		st = alike(b, &one);
 		norm = NULL; /* the first launch has written the norm's result, x */
 	}
 	return st == OK ? hip_linear_act(b, a) : st;

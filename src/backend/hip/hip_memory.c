@@ -64,22 +64,6 @@ enum status hip_memory_create(struct hip *h)
 	return st == OK ? put_one_each(h) : st;
 }
 
-void hip_memory_destroy(struct hip *h)
-{
-	for (int i = 0; i < 2; i++) {
-		if (h->staging.half[i])
-			h->api.hipHostFree(h->staging.half[i]);
-		hip_mark_destroy(h, &h->staging.read[i]);
-	}
-	if (h->land)
-		h->api.hipHostFree(h->land);
-	hip_free(&h->base, h->counters);
-	hip_free(&h->base, h->router_sums);
-	hip_free(&h->base, h->one_each);
-	hip_free(&h->base, h->work);
-	hip_arena_free(h, &h->weights);
-}
-
 /* --- blocks ----------------------------------------------------------------------- */
 
 /* Array p holds n items and becomes large enough for one more. It doubles at powers of two. */
@@ -253,12 +237,23 @@ enum status hip_arena_take(struct hip *h, struct hip_arena *a, size_t n_bytes, v
 	return OK;
 }
 
-void hip_arena_free(struct hip *h, struct hip_arena *a)
+void hip_memory_destroy(struct hip *h)
 {
-	for (size_t i = a->n_blocks; i-- > 0;) /* the newest is found first */
-		give_range(h, a->blocks[i]);
-	free(a->blocks);
-	*a = (struct hip_arena){0};
+	for (int i = 0; i < 2; i++) {
+		if (h->staging.half[i])
+			h->api.hipHostFree(h->staging.half[i]);
+		hip_mark_destroy(h, &h->staging.read[i]);
+	}
+	if (h->land)
+		h->api.hipHostFree(h->land);
+	hip_free(&h->base, h->counters);
+	hip_free(&h->base, h->router_sums);
+	hip_free(&h->base, h->one_each);
+	hip_free(&h->base, h->work);
+	for (size_t i = h->weights.n_blocks; i-- > 0;) /* the newest is found first */
+		give_range(h, h->weights.blocks[i]);
+	free(h->weights.blocks);
+	h->weights = (struct hip_arena){0};
 }
 
 /* --- marks ------------------------------------------------------------------------ */

@@ -3,11 +3,7 @@
  * Mixture of experts: the operation moe_router. hip_experts.c has moe_experts.
  */
 #include "backend/hip/hip_experts.h"
-#include "kernels/linear/linear_int4.h"
-
-/* From so many tokens on the tile kernel takes over, but not from sums of moe_sum.h. The bits are
- * those of moe_router without in_eights. */
-enum { TILE_FROM = 2 * MOE_ROUTER_TILE_TOK };
+#include "backend/hip/hip_linear.h"
 
 static struct moe_router_rule router_rule(const struct moe_router_args *a)
 {
@@ -29,20 +25,9 @@ static bool in_eights(const struct moe_router_args *a)
 	       (w->quant == QUANT_F16 || w->quant == QUANT_BF16);
 }
 
-static bool takes_tile(const struct moe_router_args *a)
-{
-	const struct weight *w = a->router;
-	return a->n_tok >= TILE_FROM && !in_eights(a) && w->k % 8 == 0 &&
-	       (w->quant == QUANT_F32 || w->quant == QUANT_F16 || w->quant == QUANT_BF16);
-}
-
 static struct hip_grid grid_of(const struct moe_router_args *a)
 {
 	int32_t n = a->router->n, waves = MOE_ROUTER_WAVES;
-	if (takes_tile(a))
-		return (struct hip_grid){DIV_UP(n, waves * MOE_ROUTER_TILE_EACH),
-					 DIV_UP(a->n_tok, MOE_ROUTER_TILE_TOK), 32 * waves,
-					 MOE_ROUTER_TILE_LDS(n, a->n_used)};
 	return (struct hip_grid){DIV_UP(n, waves), a->n_tok, 32 * waves,
 				 MOE_ROUTER_LDS(a->router->k, in_eights(a) ? 4 : 2, n, a->n_used)};
 }
@@ -63,12 +48,52 @@ struct moe_router_launch hip_moe_router_launch(const struct hip *h,
 		.rule = router_rule(a)};
 }
 
+/* --- prompts: the logits of all tokens, then their experts ----------------------------- */
+
+static struct linear_args logits_of(const struct moe_router_args *a)
+{
+	return (struct linear_args){.n_tok = a->n_tok, .x = a->x, .n_out = 1,
+				    .out = {{.w = a->router, .bias = a->logit_bias,
+					     .y = a->logits, .is_f32 = true}}};
+}
+
+/* By matrix products, or in float32 by a kernel of its own. */
+static bool is_prompt(const struct moe_router_args *a)
+{
+	struct linear_args l = logits_of(a);
+	bool is_f32 = a->router->quant == QUANT_F32 && a->router->k % 8 == 0;
+	return a->n_tok > HIP_FEW_TOK && (is_f32 || hip_linear_tile_takes(&l));
+}
+
+static enum status prompt_router(struct hip *h, const struct moe_router_args *a,
+				 const struct weight_view *router,
+				 const struct moe_router_launch *l)
+{
+	struct linear_args logits = logits_of(a);
+	struct hip_grid tiles = {DIV_UP(router->n, MOE_ROUTER_WAVES * MOE_ROUTER_TILE_EACH),
+				 DIV_UP(a->n_tok, MOE_ROUTER_TILE_TOK), 32 * MOE_ROUTER_WAVES,
+				 MOE_ROUTER_TILE_LDS};
+	struct hip_grid each = {a->n_tok, 1, 32, MOE_CHOICE_LDS(router->n, a->n_used)};
+	enum status st =
+		a->router->quant == QUANT_F32
+			? LAUNCH(h, hip_kernel(KERNEL_PLAIN, PROFILE_ROUTER,
+					       "moe_router_tile_f32_kernel"), tiles,
+				 ARG(*router), ARG(*l))
+			: hip_linear_tile(h, &logits);
+	return st != OK ? st : LAUNCH(h, hip_kernel(KERNEL_PLAIN, PROFILE_ROUTER,
+						    "moe_choose_kernel"), each,
+				      ARG(*router), ARG(*l));
+}
+
+/* --- the operation --------------------------------------------------------------------- */
+
 enum status hip_moe_router(struct backend *b, const struct moe_router_args *a)
 {
 	struct hip *h = hip_of(b);
 	struct weight_view router = hip_view(a->router);
 	struct moe_router_launch l = hip_moe_router_launch(h, a);
 	struct hip_grid g = grid_of(a);
+	bool in_two = is_prompt(a);
 	bool is_routed = h->routed == a->router && a->n_tok == 1;
 	if (is_routed) {
 		h->routed = NULL;
@@ -76,13 +101,15 @@ enum status hip_moe_router(struct backend *b, const struct moe_router_args *a)
 	}
 	if (a->n_tok > HIP_MAX_TOK)
 		return hip_refuse(h, "moe_router of %d tokens", (int)a->n_tok);
-	if (g.lds_bytes > LINEAR_INT4_LDS)
+	if (!in_two && g.lds_bytes > LINEAR_INT4_LDS)
 		return hip_refuse(h, "moe_router of %d experts at a width of %d",
 				  (int)router.n, (int)router.k);
-	enum status st = l.in_eights ? OK : hip_fuse_norm(h, a->norm, router.k % 8 == 0, &l.norm);
+	enum status st = l.in_eights ? OK : hip_fuse_norm(h, a->norm, !in_two && router.k % 8 == 0,
+							  &l.norm);
+	if (st == OK && in_two)
+		return prompt_router(h, a, &router, &l);
 	return st != OK ? st : LAUNCH(h, hip_kernel(KERNEL_PLAIN, PROFILE_ROUTER,
-						    "moe_router_%s%s_kernel",
-						    takes_tile(a) ? "tile_" : "",
+						    "moe_router_%s_kernel",
 						    quant_name(a->router->quant)), g,
 				      ARG(router), ARG(l));
 }

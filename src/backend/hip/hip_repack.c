@@ -4,7 +4,8 @@
  * rounded: integers, scales and zero points stay the same. All CPUs share the work.
  *
  * AWQ and GPTQ store the outputs of a weight side by side, but kernels read an output's
- * row in one run. So such weights are transposed to int4 or int8.
+ * row in one run. So such weights are transposed to int4 or int8. Where the inputs of a group are
+ * scattered (desc_act, actorder), the columns of a row are sorted by group.
  *
  * GGUF's blocks Q4_0, Q8_0, MXFP4 and NVFP4 have the numbers of int4, int8, mxfp4 and nvfp4,
  * with scales between them. Separating the scales aligns every load, and the kernels of the other
@@ -24,12 +25,20 @@
 #include "base/alloc.h"
 #include "model/formats/blocks.h"
 
-/* --- AWQ and GPTQ ------------------------------------------------------------------- */
+/* --- AWQ and GPTQ, and groups in any order --------------------------------------------- */
+
+/* True if w's outputs are rows already. */
+static bool has_rows(const struct weight *w)
+{
+	return w->quant == QUANT_INT4 || w->quant == QUANT_INT8;
+}
 
 /* Integer of input i and output n. */
 static uint32_t integer_at(const struct weight *w, int bits, int32_t i, int32_t n)
 {
 	const uint32_t *q = w->q;
+	if (has_rows(w))
+		return (uint32_t)blocks_integer(q, bits, (size_t)n * (size_t)w->k + (size_t)i);
 	if (w->quant == QUANT_AWQ4)
 		return q[(size_t)i * (size_t)(w->n / 8) + (size_t)n / 8] >>
 			       4 * blocks_awq_order(n % 8) & 15;
@@ -45,13 +54,22 @@ static uint32_t zero_at(const struct weight *w, int bits, int32_t g, int32_t n)
 		return zeros[(size_t)g * (size_t)(w->n / 8) + (size_t)n / 8] >>
 			       4 * blocks_awq_order(n % 8) & 15;
 	int32_t p = 32 / bits;
+	if (has_rows(w))
+		return zeros[(size_t)(n / p) * (size_t)(w->k / w->group) + (size_t)g] >>
+			       n % p * bits & ((1u << bits) - 1);
 	uint32_t word = zeros[(size_t)g * (size_t)(w->n / p) + (size_t)(n / p)];
 	return ((word >> n % p * bits) + (uint32_t)w->zero_step) & ((1u << bits) - 1);
 }
 
-/* Transposes outputs [8 begin, 8 end): they share a word of zero points and cache lines of the
- * source. */
-static void transpose(void *arg, int begin, int end)
+/* The input of column i. */
+static int32_t input_of(const struct weight_plan *p, int32_t i)
+{
+	return p->order ? p->order[i] : i;
+}
+
+/* Writes outputs [8 begin, 8 end) as rows: they share a word of zero points and, of AWQ and GPTQ,
+ * cache lines of the source. */
+static void put_in_rows(void *arg, int begin, int end)
 {
 	const struct weight_plan *p = arg;
 	const struct weight *w = p->from;
@@ -63,16 +81,17 @@ static void transpose(void *arg, int begin, int end)
 		for (int32_t j = 0; j < words; j++) {
 			uint32_t word = 0;
 			for (int32_t i = 0; i < each; i++)
-				word |= integer_at(w, bits, j * each + i, n) << i * bits;
+				word |= integer_at(w, bits, input_of(p, j * each + i), n)
+					<< i * bits;
 			q[(size_t)n * (size_t)words + (size_t)j] = word;
 		}
 		for (int32_t g = 0; g < groups; g++) {
-			zeros[(size_t)(n / each) * (size_t)groups + (size_t)g] |=
-				zero_at(w, bits, g, n) << n % each * bits;
-			memcpy(p->made[1] + ((size_t)n * (size_t)groups + (size_t)g) * size,
-			       (const char *)w->scales +
-				       ((size_t)g * (size_t)w->n + (size_t)n) * size,
-			       size);
+			size_t to = (size_t)n * (size_t)groups + (size_t)g;
+			size_t from = has_rows(w) ? to : (size_t)g * (size_t)w->n + (size_t)n;
+			if (w->zero_points)
+				zeros[(size_t)(n / each) * (size_t)groups + (size_t)g] |=
+					zero_at(w, bits, g, n) << n % each * bits;
+			memcpy(p->made[1] + to * size, (const char *)w->scales + from * size, size);
 		}
 	}
 }
@@ -190,12 +209,14 @@ hip_convert_fn hip_repack(const struct weight *w, enum quant to)
 {
 	if (w->k_step)
 		return put_in_order;
+	if (w->group_of)
+		return put_in_rows;
 	if (w->quant == to)
 		return NULL;
 	if (w->quant == QUANT_TQ1_0)
 		return pack_digits;
 	return quant_block(w->quant) ? hip_repack_split
-	       : w->quant == QUANT_F32 ? narrow : transpose;
+	       : w->quant == QUANT_F32 ? narrow : put_in_rows;
 }
 
 enum status hip_weight_convert(struct hip *h, struct weight_plan *p)
@@ -215,7 +236,7 @@ enum status hip_weight_convert(struct hip *h, struct weight_plan *p)
 	memset(p->made[2], 0, n_bytes - at[2]);
 	if (!h->pool)
 		h->pool = pool_create(0);
-	bool in_eights = p->convert == transpose;
+	bool in_eights = p->convert == put_in_rows;
 	pool_for(h->pool, in_eights ? DIV_UP(p->from->n, 8) : p->from->n, in_eights ? 8 : 16,
 		 p->convert, p);
 	if (p->array[2].n && is_symmetric(p))

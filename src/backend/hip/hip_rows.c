@@ -12,6 +12,8 @@ enum status hip_embed_rows(struct backend *b, const struct embed_rows_args *a)
 {
 	struct embed_rows_args v = *a;
 	struct weight_view table = hip_view(a->table);
+	if (a->table->order)
+		return hip_refuse(hip_of(b), "embeddings whose columns are sorted");
 	struct hip_grid g = {DIV_UP(table.k, ROW_THREADS), v.n_tok, ROW_THREADS, 0};
 	return LAUNCH(hip_of(b), PLAIN("embed_rows_%s_kernel", quant_name(a->table->quant)), g,
 		      ARG(table), ARG(v.token), ARG(v.x), ARG(v.scale));
@@ -101,8 +103,7 @@ enum status hip_rms_norm(struct backend *b, const struct rms_norm_args *a)
 enum status hip_act_mul(struct backend *b, const struct act_mul_args *a)
 {
 	static const char *const names[] = {[ACT_SILU] = "silu", [ACT_GELU_TANH] = "gelu",
-					    [ACT_RELU] = "relu", [ACT_CLIPPED] = "clipped",
-					    [ACT_CLAMPED] = "clamped", [ACT_SCALED] = "scaled"};
+					    [ACT_RELU] = "relu"};
 	struct act_mul_args v = *a;
 	uint64_t n = (uint64_t)v.n_tok * (uint64_t)v.dim, each = ROW_THREADS * ACT_EACH;
 	struct hip_grid g = {(int32_t)DIV_UP(n, each), 1, ROW_THREADS, 0};
@@ -112,10 +113,12 @@ enum status hip_act_mul(struct backend *b, const struct act_mul_args *a)
 	if (v.up_pitch)
 		return LAUNCH(hip_of(b), PLAIN("gelu_rows_kernel"), rows, ARG(v.dim),
 			      ARG(v.up_pitch), ARG(v.gate), ARG(v.up), ARG(v.y));
-	if (v.act.kind == ACT_CLAMPED || v.act.kind == ACT_CLIPPED)
-		return LAUNCH(hip_of(b), PLAIN("%s_mul_kernel", names[v.act.kind]), g, ARG(n),
-			      ARG(v.gate), ARG(v.up), ARG(v.y), ARG(v.act.alpha),
-			      ARG(v.act.limit));
+	if (v.act.kind == ACT_CLAMPED)
+		return LAUNCH(hip_of(b), PLAIN("clamped_mul_kernel"), g, ARG(n), ARG(v.gate),
+			      ARG(v.up), ARG(v.y), ARG(v.act.alpha), ARG(v.act.limit));
+	if (v.act.kind == ACT_CLIPPED)
+		return LAUNCH(hip_of(b), PLAIN("clipped_mul_kernel"), g, ARG(n), ARG(v.gate),
+			      ARG(v.up), ARG(v.y), ARG(v.act.gate_limit), ARG(v.act.limit));
 	if (v.act.kind == ACT_SCALED)
 		return LAUNCH(hip_of(b), PLAIN("scaled_mul_kernel"), g, ARG(n), ARG(v.gate),
 			      ARG(v.up), ARG(v.y), ARG(v.act.alpha), ARG(v.act.scale));

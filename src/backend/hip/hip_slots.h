@@ -45,7 +45,7 @@ struct hip_slots {
 	char *slots;               /* device memory */
 	size_t slot_bytes;
 	char *pinned;              /* the stages' memory, after padding up to EXPERT_ALIGN */
-	struct hip_mark *copied;   /* (n_stages) the stage has been read */
+	struct hip_mark *copied;   /* (n_stages) behind the copy that reads a stage */
 	int32_t n_stages;
 	struct hip_slots_scratch *scratch; /* hip_slots_run.c */
 	bool has_all;              /* every expert has a slot, and has been read */

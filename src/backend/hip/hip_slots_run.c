@@ -160,6 +160,10 @@ static enum status up_marked(struct slots_step *s, struct moe_launch l, int32_t 
 			size_t pair = (size_t)(t - t0) * (size_t)n_used + (size_t)u;
 			part.id += pair;
 			part.h += pair * (size_t)l.ffn;
+			if (l.of_pairs) {
+				part.gate_bias += pair * (size_t)l.ffn;
+				part.up_bias += pair * (size_t)l.ffn;
+			}
 			part.x += (size_t)(t - t0) * (size_t)l.dim;
 			part.n_tok = 1;
 			part.n_used = part.n_slots = n;
@@ -374,7 +378,7 @@ enum status hip_slots_run(struct hip *h, const struct moe_experts_args *a,
 	expert_memory_stats(s.memory, &before);
 	int32_t n = list_used(&s, 0, a->n_tok, s.used);
 	backend_experts_use(&x->slots->of->all, x->slots->i, h->n_begun, s.used, n);
-	st = way->is_tile ? hip_experts_batches(h, way->legs, l, run_batch, &s)
+	st = way->is_tile ? hip_experts_batches(h, a, way->legs, l, run_batch, &s)
 			  : run_groups(&s, l);
 	expert_memory_stats(s.memory, &after);
 	profile_bytes(h->base.profile, PROFILE_IO, (double)(after.n_bytes - before.n_bytes));

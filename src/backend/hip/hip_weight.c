@@ -93,6 +93,7 @@ static void set_format(const struct weight *w, enum quant quant, struct weight *
 {
 	bool is_e2m1 = quant == QUANT_NVFP4 || quant == QUANT_MXFP4;
 	to->quant = quant;
+	to->group_of = NULL;
 	to->row_step = to->k_step = to->zero_step = 0;
 	if (!quant_block(w->quant) || quant_block(quant))
 		return;
@@ -163,6 +164,50 @@ enum status hip_weight_make(struct hip *h, struct weight_plan *p)
 
 /* --- loading ---------------------------------------------------------------------------- */
 
+/* Puts a copy of an order on the device, into h->orders[0]. Weights that read one input often share
+ * its order: they get one address, and one pass over the input serves them. o_proj is loaded
+ * between q_proj and k_proj, so two orders are kept. */
+static enum status put_order(struct hip *h, const int32_t *order, int32_t k)
+{
+	size_t n_bytes = (size_t)k * sizeof *order;
+	struct hip_order *last = &h->orders[1];
+	for (size_t i = 0; i < ARRAY_LEN(h->orders); i++) {
+		struct hip_order found = h->orders[i];
+		if (found.k == k && memcmp(found.host, order, n_bytes) == 0) {
+			h->orders[i] = h->orders[0];
+			h->orders[0] = found;
+			return OK;
+		}
+	}
+	void *on;
+	enum status st = hip_arena_take(h, &h->weights, n_bytes, &on);
+	if (st != OK)
+		return st;
+	free(last->host);
+	*last = h->orders[0];
+	h->orders[0] = (struct hip_order){.host = xmalloc(n_bytes), .on = on, .k = k};
+	memcpy(h->orders[0].host, order, n_bytes);
+	return hip_upload(&h->base, on, order, n_bytes);
+}
+
+/* Sorts w's columns by group, so that each group is a run of neighbours, as kernels read them. The
+ * inputs are sorted alike before each product (hip_linear_parts.c). */
+static enum status take_order(struct hip *h, const struct weight *w, struct weight_plan *p,
+			      struct fail *fail)
+{
+	int32_t *order = xmalloc((size_t)w->k * sizeof *order);
+	enum status st;
+	if (weight_order(w, order))
+		st = put_order(h, order, w->k);
+	else
+		st = fail_at(fail, E_UNSUPPORTED, w->name, "%s: the HIP backend reads no groups of "
+			     "inputs of different sizes (g_idx): set backend to cpu", w->name);
+	p->order = h->orders[0].host;
+	p->to.order = h->orders[0].on;
+	free(order);
+	return st;
+}
+
 static enum status upload(struct hip *h, struct weight_plan *p, struct weight *out)
 {
 	const void **at[HIP_WEIGHT_ARRAYS] = {&out->q, &out->scales, &out->zero_points};
@@ -186,14 +231,17 @@ enum status hip_load_weight(struct backend *b, const struct weight *host,
 {
 	struct hip *h = hip_of(b);
 	const char *name = host->name ? host->name : "a weight";
-	if (host->group_of)
-		return fail_at(fail, E_UNSUPPORTED, host->name ? host->name : "",
-			       "%s: the HIP backend has no kernels for groups of inputs "
-			       "in another order (desc_act, actorder)", name);
+	if (host->group_of && (host->is_expert || host->keeps_rows || host->is_table))
+		return fail_at(fail, E_UNSUPPORTED, name, "%s: in experts, routers and kv_b_proj "
+			       "the HIP backend reads no groups of inputs in another order "
+			       "(desc_act, actorder): set backend to cpu", name);
 	if (host->is_expert && b->expert_bytes)
 		return hip_slots_weight(h, host, out, fail);
 	struct weight_plan p = hip_weight_plan(host);
-	enum status st = upload(h, &p, out);
+	enum status st = host->group_of ? take_order(h, host, &p, fail) : OK;
+	if (st == E_UNSUPPORTED)
+		return st;
+	st = st == OK ? upload(h, &p, out) : st;
 	return st == OK ? OK : fail_set(fail, st, "%.100s: %.200s: %s", h->base.device, name,
 					h->failure);
 }

@@ -19,13 +19,14 @@ enum hip_fits {
 
 enum { HIP_WEIGHT_ARRAYS = 3 }; /* quants, scales, zero points */
 
-/* Writes rows [begin, end) of a plan's arrays to `made`; AWQ and GPTQ: eight times as many. */
+/* Writes rows [begin, end) of a plan's arrays to `made`; put_in_rows: eight times as many. */
 typedef void (*hip_convert_fn)(void *plan, int begin, int end);
 
 struct weight_plan {
 	const struct weight *from;
 	struct weight to;  /* on the device; its addresses are the host's until it is uploaded */
 	hip_convert_fn convert; /* NULL: the arrays are from's */
+	const int32_t *order; /* input of each column (K), if from has group_of; else NULL */
 	/* Ready to be copied but for dst. src NULL: there is none, or it is not yet made */
 	struct hip_rows array[HIP_WEIGHT_ARRAYS];
 	uint8_t *made[HIP_WEIGHT_ARRAYS]; /* what `convert` writes */

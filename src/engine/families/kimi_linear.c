@@ -2,7 +2,10 @@
  *
  * Kimi-Linear: Kimi delta attention, and in the layers that the config lists latent attention
  * without rotation. The first layers are dense, the others have grouped experts and a shared one.
- * Source: modeling_kimi_linear.py of Hugging Face Transformers.
+ * Ling 3 is the same with rotation, a gate for each head behind latent attention, and decays that
+ * have a lower bound. In some layers the activation of its experts has limits. Sources:
+ * modeling_kimi_linear.py and modeling_bailing_hybrid.py of Hugging Face Transformers; of the
+ * limits bailing_moe_v3.py of vLLM.
  */
 #include "engine/family.h"
 
@@ -18,8 +21,9 @@ static void kimi_linear_layer(const struct graph *g, int i, struct layer *l)
 			.n_heads = c->n_heads, .q_lora = c->q_lora, .kv_lora = c->mla.kv_lora,
 			.nope_dim = c->mla.nope_dim, .rope_dim = c->mla.rope_dim,
 			.v_dim = c->mla.v_dim, .eps = c->mla.eps,
+			.is_interleaved = c->mla.is_interleaved, .has_gate = c->mla.has_gate,
 			.scale = (float)(1 / sqrt(c->head_dim)), .rope_scale = 1};
-	l->experts = family_experts_and(g, i, "mlp.shared_experts");
+	l->experts = family_limited_experts(g, i, "mlp.shared_experts");
 	if (!l->experts.n)
 		l->mlp = family_mlp(g);
 }
@@ -36,11 +40,12 @@ static enum status kimi_linear_run(struct graph *g, const struct layer *l,
 		/* x (T, D) += Wout (norm(y) * sigmoid(z)), y (T, H, V) of Kimi delta attention */
 		PART_OF(kda_run, delta_run, .norm = &before, .next = next);
 	} else {
-		/* q (T, H, nope + rope), kv (T, kv_lora + rope) = W norm(x) */
+		/* q (T, H, nope + rope), kv (T, kv_lora + rope), gate (T, H) = W norm(x) */
 		PART(mla_project, .norm = &before);
-		/* y (T, H, v) = attention to one latent key a token, without rotation */
+		/* y (T, H, v) = attention to one latent key a token */
 		PART(mla_see);
-		/* x += Wo y */
+		TRY(mla_gate(g, l, s, fail));
+		/* x += Wo (y * sigmoid(gate)) */
 		PART(mla_out, .next = next);
 	}
 	return family_feed(g, l, s, fail);

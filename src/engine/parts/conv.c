@@ -55,8 +55,8 @@ enum status conv_run(struct graph *g, const struct layer *l, const struct graph_
 			(const char *)r->qkvz +
 				(size_t)i * (size_t)d * dtype_bytes(g->b->act_type),
 			3 * d, 1, d, d};
-	RUN(linear, .norm = x->norm, .n_tok = t, .x = g->n, .n_out = 1,
-	    .out = {{.w = &a->qkv, .y = r->qkvz}});
+	LINEAR(.norm = x->norm, .n_tok = t, .x = g->n, .n_out = 1,
+	       .out = {{.w = &a->qkv, .y = r->qkvz}});
 	profile_enter(g->b->profile, PROFILE_DELTA);
 	RUN(causal_conv, .n_tok = t, .n_seq = s->b->n_seq, .width = a->conv_width,
 	    .n_parts = 1, .part = {part[2]}, .is_gated = true, .in_gate = part[0],

@@ -241,9 +241,11 @@ static int gates_of(const struct delta *a, const struct delta_views *f,
 
 /* The products of a sharp layer, of 2 t rows. If t is within few_tok and 2 t is not, they take
  * two launches, because kernels for many tokens give other bits. */
-static enum status sum_up(struct graph *g, const struct delta *a, int32_t t,
+static enum status sum_up(struct graph *g, const struct layer *l, const struct graph_step *s,
 			  const struct delta_views *f, struct fail *fail)
 {
+	const struct delta *a = &l->delta;
+	int32_t t = s->b->n_tok;
 	bool is_one = 2 * t <= g->b->few_tok || t > g->b->few_tok;
 	size_t row = (size_t)g->dim * dtype_bytes(g->b->act_type);
 	for (int32_t at = 0; at < 2 * t; at += is_one ? 2 * t : t)
@@ -251,15 +253,19 @@ static enum status sum_up(struct graph *g, const struct delta *a, int32_t t,
 		    .x = (const char *)g->delta.pair + (size_t)at * row,
 		    .out = {{.w = &a->qkv, .is_f32 = true,
 			     .y = f->sums + (size_t)at * (size_t)a->qkv.n}});
+	/* Adapters read the rounded half alone: what they add is small. */
+	PART_OF(graph_lora_add, linear_args, .n_tok = t, .x = g->delta.pair, .n_out = 1,
+		.out = {{.w = &a->qkv, .is_f32 = true, .y = f->sums}});
 	return OK;
 }
 
 /* *beside: the products that are left for recur; n_out 0: none. norm: as delta_run's. */
-static enum status project(struct graph *g, const struct layer *l, int32_t t,
+static enum status project(struct graph *g, const struct layer *l, const struct graph_step *s,
 			   const struct rms_norm_args *norm, const struct delta_views *f,
 			   struct linear_args *beside, struct fail *fail)
 {
 	const struct delta *a = &l->delta;
+	int32_t t = s->b->n_tok;
 	struct rms_norm_args own = norm ? *norm : (struct rms_norm_args){0};
 	struct linear_args all = {.norm = norm ? &own : NULL, .n_tok = t, .x = g->n};
 	if (a->is_sharp) {
@@ -277,10 +283,8 @@ static enum status project(struct graph *g, const struct layer *l, int32_t t,
 		beside->n_out = gates_of(a, f, beside->out);
 	else
 		all.n_out += gates_of(a, f, all.out + all.n_out);
-	enum status st = g->b->ops->linear(g->b, &all);
-	if (st != OK)
-		return graph_op_failed(g, "linear", t, st, fail);
-	return a->is_sharp ? sum_up(g, a, t, f, fail) : OK;
+	TRY(graph_linear_beside(g, l, s, &all, beside, fail));
+	return a->is_sharp ? sum_up(g, l, s, f, fail) : OK;
 }
 
 enum status delta_recur(struct graph *g, const struct delta *a, const struct delta_views *f,
@@ -302,8 +306,8 @@ enum status delta_recur(struct graph *g, const struct delta *a, const struct del
 	    .n_v_heads = a->n_v_heads, .k_dim = a->k_dim, .v_dim = a->v_dim,
 	    .heads_tiled = a->heads_tiled, .by_channel = a->kind == DELTA_KDA, .qkv = r->mixed,
 	    .a = f->a, .b = f->b, .decay = a->decay, .dt_bias = a->dt_bias, .skip = a->skip,
-	    .a_scale = a->by.a, .first_tok = ids->first_tok, .states = ids->states,
-	    .state = a->state, .y = r->y, .norm = x->norm);
+	    .a_scale = a->by.a, .g_min = a->g_min, .first_tok = ids->first_tok,
+	    .states = ids->states, .state = a->state, .y = r->y, .norm = x->norm);
 	return OK;
 }
 
@@ -319,7 +323,7 @@ enum status delta_run(struct graph *g, const struct layer *l, const struct graph
 		.eps = a->gate_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y,
 		.is_sigmoid = a->is_sigmoid};
 	struct linear_args beside;
-	enum status st = project(g, l, t, x->norm, &f, &beside, fail);
+	enum status st = project(g, l, s, x->norm, &f, &beside, fail);
 	const struct delta_tokens all = {.ids = &s->ids, .n_tok = t, .n_seq = s->b->n_seq,
 					 .norm = &norm, .beside = beside.n_out ? &beside : NULL};
 	if (st == OK)

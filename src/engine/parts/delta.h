@@ -20,6 +20,8 @@ struct delta {
 	bool has_conv_bias;
 	bool skips_norm;         /* for Mamba-2 only: y is gated, and gets no norm */
 	struct delta_scales by;  /* for Mamba-2 only */
+	bool is_full;            /* DELTA_KDA: a and z are one projection each */
+	float g_min;             /* DELTA_KDA: lower bound of a decay's logarithm; 0: none */
 	float gate_eps;          /* of the norm of y */
 
 	bool is_fused;              /* true: the checkpoint has in_proj_qkvz */
@@ -27,7 +29,7 @@ struct delta {
 	bool ba_fused;              /* true: it has in_proj_ba, which is in b */
 	struct weight qkv, z, b, a; /* fused: qkv is qkvz and b is ba */
 	struct weight k, v;         /* DELTA_KDA, where qkv is q */
-	struct weight a_low, z_low; /* DELTA_KDA: they make the inputs of a and z */
+	struct weight a_low, z_low; /* DELTA_KDA, not is_full: they make the inputs of a and z */
 	struct weight out;
 	const float *conv;          /* (C, W) */
 	const float *conv_bias;     /* (C), or NULL */

@@ -15,6 +15,10 @@
  *
  *   q = Wq norm(Wqa n), whose first elements are rotated;  w = Ww n, a weight a head
  *   k = layer norm of Wk n, rotated alike
+ *
+ * or (GLM-5.3) nothing is rotated, and a block is a pool of positions, whose key is
+ *
+ *   sum_j p[j] k[j],  p = softmax_j(Wg n[j] + place[j])     (kernels/ops/compress.h)
  */
 #include "engine/parts/indexer.h"
 
@@ -40,13 +44,22 @@ static enum status load_of_mla(struct graph *g, int i, struct fail *fail)
 		{"self_attn.indexer.k_norm.weight", GRAPH_NORM, dim, 0, &x->k_norm},
 		{"self_attn.indexer.k_norm.bias", GRAPH_VECTOR, dim, 0, &x->k_bias},
 	};
-	return graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
+	const struct graph_part pooled[] = {
+		{"self_attn.indexer.compress_gate", GRAPH_WEIGHT, dim, g->dim, &x->gate},
+		{"self_attn.indexer.index_kpool_compress_ape", GRAPH_MATRIX, x->ratio, dim,
+		 &x->place},
+	};
+	TRY(graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail));
+	return x->is_pooled ? graph_load_parts(g, i, pooled, ARRAY_LEN(pooled), fail) : OK;
 }
 
 enum status indexer_load(struct graph *g, int i, struct fail *fail)
 {
 	struct indexer *x = &g->layers[i].indexer;
 	int32_t dim = x->dim;
+	if (g->limits.page_size % x->ratio)
+		return fail_at(fail, E_CONFIG, "page_size", "KV pages of %d tokens: this model "
+			       "needs a multiple of %d", g->limits.page_size, x->ratio);
 	if (x->q_lora)
 		return load_of_mla(g, i, fail);
 	const struct graph_part parts[] = {
@@ -60,9 +73,6 @@ enum status indexer_load(struct graph *g, int i, struct fail *fail)
 		 &x->q},
 		{"self_attn.indexer.k_proj", GRAPH_WEIGHT, dim, g->dim, &x->k},
 	};
-	if (g->limits.page_size % x->ratio)
-		return fail_at(fail, E_CONFIG, "page_size", "KV pages of %d tokens: this model "
-			       "needs a multiple of %d", g->limits.page_size, x->ratio);
 	x->is_apart = graph_layer_has(g, i, "self_attn.indexer.q_proj");
 	enum status st = x->is_apart ? graph_load_parts(g, i, apart, ARRAY_LEN(apart), fail)
 				     : graph_load_parts(g, i, together, 1, fail);
@@ -88,7 +98,7 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 	size_t dim = (size_t)of->dim, kv = dtype_bytes(g->b->kv_type);
 	size_t n_qk = t * (size_t)(of->n_heads + 1) * dim;
 	size_t n_blocks = (size_t)(g->limits.n_ctx / of->ratio + 1);
-	size_t t_mla = of->q_lora ? t : 0;
+	size_t t_mla = of->q_lora ? t : 0, t_pool = of->is_pooled ? t : 0;
 	const struct graph_want wanted[] = {
 		{&r->qk, n_qk * act},
 		{&r->rotated, n_qk * act},
@@ -98,6 +108,8 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 		{&r->last, t * sizeof *r->last},
 		{&r->key, t * dim * act},
 		{&r->weight, t_mla * (size_t)of->n_heads * sizeof *r->weight + 1},
+		{&r->wide_key, t_pool * dim * sizeof *r->wide_key + 1},
+		{&r->gate, t_pool * dim * act + 1},
 	};
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	if (st == OK)
@@ -108,9 +120,11 @@ enum status indexer_alloc(struct graph *g, struct fail *fail)
 		x->key_bytes = (size_t)g->limits.page_size * dim * kv;
 		x->block_bytes = x->key_bytes / (size_t)of->ratio;
 		const struct graph_want pages[] = {{&x->blocks, n * x->block_bytes},
-						   {&x->keys, n * x->key_bytes}};
+						   {&x->keys, n * x->key_bytes},
+						   {&x->gates, n * x->key_bytes}};
 		if (x->n_heads)
-			st = graph_take_all(g, pages, of->ratio > 1 ? 2 : 1, fail);
+			st = graph_take_all(g, pages, of->is_pooled ? 3 : of->ratio > 1 ? 2 : 1,
+					    fail);
 	}
 	return st;
 }
@@ -119,7 +133,8 @@ enum status indexer_begin(struct graph *g, const struct graph_step *s, struct fa
 {
 	const struct indexer *of = first_of(g);
 	int32_t t = s->b->n_tok;
-	if (!of || of->ratio == 1) /* each position begins a block */
+	/* Each position begins a block, or nothing rotates. */
+	if (!of || of->ratio == 1 || of->is_pooled)
 		return OK;
 	RUN(rope_table, .n_tok = t, .n_freq = of->n_freq, .position = s->ids.block_start,
 	    .axis = g->images.rope_axis, .inv_freq = g->inv_freq[0], .table = g->indexer.rope,
@@ -134,10 +149,10 @@ static enum status prepare_of_mla(struct graph *g, const struct layer *l,
 	const struct indexer *x = &l->indexer;
 	const struct indexer_scratch *r = &g->indexer;
 	int32_t t = s->b->n_tok, dim = x->dim;
-	RUN(linear, .n_tok = t, .x = g->mla.q_a_n, .n_out = 1, .out = {{.w = &x->q, .y = r->qk}});
-	RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
-	    .out = {{.w = &x->k, .y = r->key},
-		    {.w = &x->weights, .y = r->weight, .is_f32 = true}});
+	LINEAR(.n_tok = t, .x = g->mla.q_a_n, .n_out = 1, .out = {{.w = &x->q, .y = r->qk}});
+	LINEAR(.n_tok = t, .x = g->n, .n_out = 2,
+	       .out = {{.w = &x->k, .y = r->key},
+		       {.w = &x->weights, .y = r->weight, .is_f32 = true}});
 	RUN(index_keys, .n_tok = t, .dim = dim, .ratio = 1, .row = dim, .n_freq = x->n_freq,
 	    .eps = x->eps, .key = r->key, .norm = x->k_norm, .bias = x->k_bias,
 	    .rope = g->rope[0], .slot = s->ids.slot, .type = g->b->kv_type,
@@ -145,6 +160,30 @@ static enum status prepare_of_mla(struct graph *g, const struct layer *l,
 	RUN(qk_norm_rope_kv, .n_tok = t, .n_heads = x->n_heads, .head_dim = dim,
 	    .n_freq = x->n_freq, .q = r->rotated, .rope = g->rope[0], .slot = s->ids.slot,
 	    .q_from = r->qk, .q_pitch = dim, .kv.type = g->b->kv_type);
+	return OK;
+}
+
+/* `prepare` for MLA with pools. */
+static enum status prepare_pools(struct graph *g, const struct layer *l,
+				 const struct graph_step *s, struct fail *fail)
+{
+	const struct indexer *x = &l->indexer;
+	const struct indexer_scratch *r = &g->indexer;
+	int32_t t = s->b->n_tok, each = g->limits.page_size / x->ratio;
+	LINEAR(.n_tok = t, .x = g->mla.q_a_n, .n_out = 1, .out = {{.w = &x->q, .y = r->rotated}});
+	LINEAR(.n_tok = t, .x = g->n, .n_out = 3,
+	       .out = {{.w = &x->k, .y = r->wide_key, .is_f32 = true},
+		       {.w = &x->gate, .y = r->gate},
+		       {.w = &x->weights, .y = r->weight, .is_f32 = true}});
+	RUN(layer_norm, .n_tok = t, .dim = x->dim, .eps = x->eps, .x = r->wide_key,
+	    .weight = x->k_norm, .bias = x->k_bias, .y = r->key);
+	RUN(compress, .n_tok = t, .dim = x->dim, .ratio = x->ratio, .n_series = 1,
+	    .value = r->key, .gate = r->gate, .bias = x->place, .slot = s->ids.slot,
+	    .seq_of = s->ids.seq_of, .position = s->ids.position,
+	    .page_table = s->ids.page_table, .max_pages_per_seq = s->max_pages_per_seq,
+	    .values = x->keys, .gates = x->gates,
+	    .to = {.rows = x->blocks, .type = g->b->kv_type, .page_size = g->limits.page_size,
+		   .page_rows = each, .n_rows = each});
 	return OK;
 }
 
@@ -178,17 +217,25 @@ static enum status prepare_keys(struct graph *g, const struct layer *l, const st
 	return OK;
 }
 
-enum status indexer_run(struct graph *g, const struct layer *l, const struct graph_step *s,
-			struct attention_args *a, struct fail *fail)
+/* True for a step of one sequence whose tokens all see all of it. A page table of the last token
+ * then serves all, and attention reads it for many tokens at once. */
+static bool sees_all(const struct indexer *x, const struct graph_step *s)
+{
+	return s->n_seq == 1 && s->n_ctx_max <= x->budget;
+}
+
+/* Writes what each token sees to the scratch's table and last; if all see all, what the last token
+ * sees. */
+static enum status choose(struct graph *g, const struct layer *l, const struct graph_step *s,
+			  struct fail *fail)
 {
 	const struct indexer *x = &l->indexer;
 	const struct indexer_scratch *r = &g->indexer;
-	int32_t n_tok = s->b->n_tok, top = top_of(x), t = 0;
+	int32_t n_tok = s->b->n_tok, top = top_of(x), t = sees_all(x, s) ? n_tok - 1 : 0;
 	bool has_key = !x->q_lora && !x->is_apart;
 	int32_t n = (x->n_heads + has_key) * x->dim;
-	enum status st = (x->q_lora ? prepare_of_mla : prepare_keys)(g, l, s, fail);
-	if (st != OK)
-		return st;
+	TRY((x->is_pooled ? prepare_pools : x->q_lora ? prepare_of_mla : prepare_keys)(
+		g, l, s, fail));
 	do {
 		size_t at = (size_t)t;
 		RUN(index_choose, .n_tok = MIN(TOGETHER, n_tok - t), .n_heads = x->n_heads,
@@ -203,8 +250,22 @@ enum status indexer_run(struct graph *g, const struct layer *l, const struct gra
 		    .last = r->last + t);
 		t += TOGETHER;
 	} while (t < n_tok);
-	a->n_seq = n_tok;
-	a->max_pages_per_seq = top + 1;
+	return OK;
+}
+
+enum status indexer_run(struct graph *g, const struct layer *l, const struct graph_step *s,
+			struct attention_args *a, struct fail *fail)
+{
+	const struct indexer *x = &l->indexer;
+	const struct indexer_scratch *r = &g->indexer;
+	if (x->n_heads)
+		TRY(choose(g, l, s, fail));
+	a->max_pages_per_seq = top_of(x) + 1;
+	if (sees_all(x, s)) {
+		a->page_table = r->table + (size_t)(s->b->n_tok - 1) * (size_t)(top_of(x) + 1);
+		return OK;
+	}
+	a->n_seq = s->b->n_tok;
 	a->n_ctx_max = MIN(s->n_ctx_max, x->budget + x->ratio - 1);
 	a->seq_of = a->first_tok = r->each;
 	a->position = r->last;
@@ -218,6 +279,9 @@ enum status indexer_copy_page(struct graph *g, const struct layer *l, int32_t ds
 				 .src = src, .kv = {.k = l->indexer.keys, .type = g->b->kv_type,
 						    .page_size = g->limits.page_size}};
 	enum status st = a.kv.k ? g->b->ops->kv_copy(g->b, &a) : OK;
+	a.kv.k = l->indexer.gates;
+	if (st == OK && a.kv.k)
+		st = g->b->ops->kv_copy(g->b, &a);
 	a.kv.k = l->indexer.blocks;
 	a.kv.page_size = g->limits.page_size / l->indexer.ratio;
 	return st == OK ? g->b->ops->kv_copy(g->b, &a) : st;

@@ -3,14 +3,14 @@
  * Kimi delta attention: a gated delta net whose state forgets each channel of a key at a rate of
  * its own.
  *
- *   n = norm(x);  q, k, v, b = W n;  a = Wa (Wa_low n);  z = Wz (Wz_low n)
+ *   n = norm(x);  q, k, v, b = W n;  a = Wa (Wa_low n);  z = Wz (Wz_low n), or a, z = W n
  *   q, k, v = silu(a short convolution of q, k, v along the sequence)
  *   y = delta rule (q, k, v; decays of a, strength of b)    (kernels/ops/delta_rule.h, by_channel)
  *   x += Wout (norm(y) * sigmoid(z))
  *
  * States, and what is kept for a step with drafts, are those of a gated delta net. So struct delta
- * holds them. Sources: Kimi Linear, 2025, section 3; modeling_kimi_linear.py of Hugging Face
- * Transformers.
+ * holds them. Sources: Kimi Linear, 2025, section 3; modeling_kimi_linear.py and
+ * modeling_bailing_hybrid.py of Hugging Face Transformers.
  */
 #include "engine/parts/delta.h"
 
@@ -55,15 +55,23 @@ enum status kda_load(struct graph *g, int i, struct fail *fail)
 		{"self_attn.k_proj", GRAPH_WEIGHT, keys, d, &a->k},
 		{"self_attn.v_proj", GRAPH_WEIGHT, n_v, d, &a->v},
 		{"self_attn.b_proj", GRAPH_WEIGHT, a->n_v_heads, d, &a->b},
-		{"self_attn.f_a_proj", GRAPH_WEIGHT, a->k_dim, d, &a->a_low},
-		{"self_attn.f_b_proj", GRAPH_WEIGHT, delta_steps(a), a->k_dim, &a->a},
-		{"self_attn.g_a_proj", GRAPH_WEIGHT, a->v_dim, d, &a->z_low},
-		{"self_attn.g_b_proj", GRAPH_WEIGHT, n_v, a->v_dim, &a->z},
 		{"self_attn.dt_bias", GRAPH_VECTOR, delta_steps(a), 0, &a->dt_bias},
 		{"self_attn.o_norm.weight", GRAPH_VECTOR, a->v_dim, 0, &a->norm},
 		{"self_attn.o_proj", GRAPH_WEIGHT, d, n_v, &a->out},
 	};
+	const struct graph_part low[] = {
+		{"self_attn.f_a_proj", GRAPH_WEIGHT, a->k_dim, d, &a->a_low},
+		{"self_attn.f_b_proj", GRAPH_WEIGHT, delta_steps(a), a->k_dim, &a->a},
+		{"self_attn.g_a_proj", GRAPH_WEIGHT, a->v_dim, d, &a->z_low},
+		{"self_attn.g_b_proj", GRAPH_WEIGHT, n_v, a->v_dim, &a->z},
+	};
+	const struct graph_part full[] = {
+		{"self_attn.f_proj", GRAPH_WEIGHT, delta_steps(a), d, &a->a},
+		{"self_attn.g_proj", GRAPH_WEIGHT, n_v, d, &a->z},
+	};
 	TRY(graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail));
+	TRY(graph_load_parts(g, i, a->is_full ? full : low,
+			     a->is_full ? ARRAY_LEN(full) : ARRAY_LEN(low), fail));
 	TRY(load_conv(g, i, fail));
 	return delta_decay(g, i, "self_attn.A_log", a, fail);
 }
@@ -81,6 +89,8 @@ enum status kda_alloc(struct graph *g, struct fail *fail)
 		{&r->z_low, t * (size_t)of->v_dim * act},
 	};
 	TRY(mamba_alloc(g, fail));
+	if (of->is_full)
+		return OK;
 	return graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 }
 
@@ -107,20 +117,28 @@ static void *at(const struct head_view *v)
 	return (void *)(uintptr_t)v->p;
 }
 
-static enum status project(struct graph *g, const struct delta *a, int32_t t,
+static enum status project(struct graph *g, const struct layer *l, const struct graph_step *s,
 			   const struct rms_norm_args *norm, const struct delta_views *f,
 			   struct fail *fail)
 {
+	const struct delta *a = &l->delta;
 	const struct delta_scratch *r = &g->delta;
-	RUN(linear, .norm = norm, .n_tok = t, .x = g->n, .n_out = 4,
-	    .out = {{.w = &a->qkv, .y = at(&f->qkv[0])}, {.w = &a->k, .y = at(&f->qkv[1])},
-		    {.w = &a->v, .y = at(&f->qkv[2])},
-		    {.w = &a->b, .y = at(&f->b), .is_f32 = true}});
-	RUN(linear, .n_tok = t, .x = g->n, .n_out = 2,
-	    .out = {{.w = &a->a_low, .y = r->a_low}, {.w = &a->z_low, .y = r->z_low}});
-	RUN(linear, .n_tok = t, .x = r->a_low, .n_out = 1,
-	    .out = {{.w = &a->a, .y = at(&f->a), .is_f32 = true}});
-	RUN(linear, .n_tok = t, .x = r->z_low, .n_out = 1, .out = {{.w = &a->z, .y = at(&f->z)}});
+	int32_t t = s->b->n_tok;
+	LINEAR(.norm = norm, .n_tok = t, .x = g->n, .n_out = 4,
+	       .out = {{.w = &a->qkv, .y = at(&f->qkv[0])}, {.w = &a->k, .y = at(&f->qkv[1])},
+		       {.w = &a->v, .y = at(&f->qkv[2])},
+		       {.w = &a->b, .y = at(&f->b), .is_f32 = true}});
+	if (a->is_full) {
+		LINEAR(.n_tok = t, .x = g->n, .n_out = 2,
+		       .out = {{.w = &a->a, .y = at(&f->a), .is_f32 = true},
+			       {.w = &a->z, .y = at(&f->z)}});
+		return OK;
+	}
+	LINEAR(.n_tok = t, .x = g->n, .n_out = 2,
+	       .out = {{.w = &a->a_low, .y = r->a_low}, {.w = &a->z_low, .y = r->z_low}});
+	LINEAR(.n_tok = t, .x = r->a_low, .n_out = 1,
+	       .out = {{.w = &a->a, .y = at(&f->a), .is_f32 = true}});
+	LINEAR(.n_tok = t, .x = r->z_low, .n_out = 1, .out = {{.w = &a->z, .y = at(&f->z)}});
 	return OK;
 }
 
@@ -134,7 +152,7 @@ enum status kda_run(struct graph *g, const struct layer *l, const struct graph_s
 	const struct gated_norm_args norm = {
 		.n_tok = t, .n_heads = a->n_v_heads, .dim = a->v_dim, .eps = a->gate_eps,
 		.x = r->y, .z = f.z, .weight = a->norm, .y = r->y, .is_sigmoid = true};
-	TRY(project(g, a, t, x->norm, &f, fail));
+	TRY(project(g, l, s, x->norm, &f, fail));
 	TRY(delta_recur(g, a, &f, &(struct delta_tokens){
 		.ids = &s->ids, .n_tok = t, .n_seq = s->b->n_seq, .norm = &norm}, fail));
 	profile_enter(g->b->profile, PROFILE_OUT);

@@ -132,9 +132,9 @@ enum status mamba_run(struct graph *g, const struct layer *l, const struct graph
 		.n_tok = t, .n_heads = a->n_k_heads, .dim = n_v / a->n_k_heads,
 		.eps = a->gate_eps, .x = r->y, .z = f.z, .weight = a->norm, .y = r->y,
 		.gates_first = true, .skips_norm = a->skips_norm, .z_scale = a->by.z};
-	RUN(linear, .norm = x->norm, .n_tok = t, .x = g->n, .n_out = 2,
-	    .out = {{.w = &a->qkv, .y = f.qkvz},
-		    {.w = &a->a, .y = f.ba, .is_f32 = true}});
+	LINEAR(.norm = x->norm, .n_tok = t, .x = g->n, .n_out = 2,
+	       .out = {{.w = &a->qkv, .y = f.qkvz},
+		       {.w = &a->a, .y = f.ba, .is_f32 = true}});
 	TRY(delta_recur(g, a, &f, &(struct delta_tokens){
 		.ids = &s->ids, .n_tok = t, .n_seq = s->b->n_seq, .norm = &norm}, fail));
 	profile_enter(g->b->profile, PROFILE_OUT);

@@ -12,7 +12,7 @@
  * key of kv_lora + rope_dim a token, and its value is the key's first part. Source:
  * DeepSeek-V2, 2024, section 2.1 and appendix B; modeling_deepseek_v3.py of Hugging
  * Face Transformers. With an indexer (DeepSeek-V3.2) it sees what that chooses
- * (indexer.c).
+ * (indexer.c). Ling 3 multiplies y_h by sigmoid(Wg n)_h.
  */
 #include "engine/parts/mla.h"
 
@@ -59,9 +59,12 @@ enum status mla_load(struct graph *g, int i, struct fail *fail)
 		{"self_attn.q_b_proj", GRAPH_WEIGHT, nq, a->q_lora, &a->q_b},
 	};
 	const struct graph_part whole = {"self_attn.q_proj", GRAPH_WEIGHT, nq, d, &a->q};
+	const struct graph_part gate = {"self_attn.g_proj", GRAPH_WEIGHT, a->n_heads, d, &a->gate};
 	enum status st = graph_load_parts(g, i, parts, ARRAY_LEN(parts), fail);
 	if (st == OK)
 		st = load_kv_b(g, i, a, fail);
+	if (st == OK && a->has_gate)
+		st = graph_load_parts(g, i, &gate, 1, fail);
 	return st == OK ? graph_load_parts(g, i, a->q_lora ? low : &whole,
 					   a->q_lora ? ARRAY_LEN(low) : 1, fail) : st;
 }
@@ -87,6 +90,7 @@ enum status mla_alloc(struct graph *g, struct fail *fail)
 		{&r->q, h * (size_t)head_dim_of(a) * act},
 		{&r->q_wide, h * wide * act},
 		{&r->kv, t * wide * act},
+		{&r->gate, a->has_gate ? h * act : 1},
 		{&r->y_wide, h * (size_t)a->kv_lora * act},
 		{&r->y, h * (size_t)a->v_dim * act},
 	};
@@ -119,18 +123,18 @@ enum status mla_project(struct graph *g, const struct layer *l, const struct gra
 	const struct mla *a = &l->mla;
 	const struct mla_scratch *r = &g->mla;
 	int32_t t = s->b->n_tok;
-	struct linear_out kv = {.w = &a->kv_a, .y = r->kv};
+	int32_t n_out = a->has_gate ? 3 : 2;
+	struct linear_out kv = {.w = &a->kv_a, .y = r->kv}, gate = {.w = &a->gate, .y = r->gate};
 	if (!a->q_lora) {
-		RUN(linear, .norm = x->norm, .n_tok = t, .x = g->n, .n_out = 2,
-		    .out = {{.w = &a->q, .y = r->q}, kv});
+		LINEAR(.norm = x->norm, .n_tok = t, .x = g->n, .n_out = n_out,
+		       .out = {{.w = &a->q, .y = r->q}, kv, gate});
 		return warm_queries(g, a, s, fail);
 	}
-	RUN(linear, .norm = x->norm, .n_tok = t, .x = g->n, .n_out = 2,
-	    .out = {{.w = &a->q_a, .y = r->q_a, .is_f32 = true}, kv});
+	LINEAR(.norm = x->norm, .n_tok = t, .x = g->n, .n_out = n_out,
+	       .out = {{.w = &a->q_a, .y = r->q_a, .is_f32 = true}, kv, gate});
 	RUN(rms_norm, .n_tok = t, .dim = a->q_lora, .eps = a->eps, .x = r->q_a,
 	    .weight = a->q_a_norm, .y = r->q_a_n);
-	RUN(linear, .n_tok = t, .x = r->q_a_n, .n_out = 1,
-	    .out = {{.w = &a->q_b, .y = r->q}});
+	LINEAR(.n_tok = t, .x = r->q_a_n, .n_out = 1, .out = {{.w = &a->q_b, .y = r->q}});
 	return warm_queries(g, a, s, fail);
 }
 
@@ -160,6 +164,9 @@ enum status mla_see(struct graph *g, const struct layer *l, const struct graph_s
 	    .w = is_split ? &a->k_b : &a->kv_b, .pitch = is_split ? a->kv_lora : pitch,
 	    .first = 0, .n = is_split ? a->kv_lora : a->nope_dim, .is_transposed = !is_split,
 	    .x = r->q, .x_pitch = dim, .y = r->q_wide, .y_pitch = wide);
+	PART(graph_lora_heads, .target = &a->k_b, .n_heads = a->n_heads, .n_in = a->nope_dim,
+	     .n_out = a->kv_lora, .is_transposed = true, .x = r->q, .x_pitch = dim, .y = r->q_wide,
+	     .y_pitch = wide);
 	if (g->b->profile && t > 0)
 		tell_bytes(g, a);
 	graph_enter_attention(g, s, 0, kv_pages_row_bytes(kv.type, wide));
@@ -183,6 +190,20 @@ enum status mla_see(struct graph *g, const struct layer *l, const struct graph_s
 	    .w = is_split ? &a->v_b : &a->kv_b, .pitch = is_split ? a->v_dim : pitch,
 	    .first = is_split ? 0 : a->nope_dim, .n = a->v_dim, .x = r->y_wide,
 	    .x_pitch = a->kv_lora, .y = r->y, .y_pitch = a->v_dim);
+	PART(graph_lora_heads, .target = &a->v_b, .n_heads = a->n_heads, .n_in = a->kv_lora,
+	     .n_out = a->v_dim, .x = r->y_wide, .x_pitch = a->kv_lora, .y = r->y,
+	     .y_pitch = a->v_dim);
+	return OK;
+}
+
+enum status mla_gate(struct graph *g, const struct layer *l, const struct graph_step *s,
+		     struct fail *fail)
+{
+	const struct mla *a = &l->mla;
+	int32_t t = s->b->n_tok, n = a->n_heads;
+	if (a->has_gate)
+		RUN(sigmoid_gate, .n_tok = t, .dim = n * a->v_dim, .span = a->v_dim,
+		    .y = g->mla.y, .gate = {g->mla.gate, n, 1, n, n});
 	return OK;
 }
 

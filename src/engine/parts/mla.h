@@ -13,11 +13,13 @@ struct mla {
 	float eps;                   /* of the norms between projections */
 	bool is_interleaved;         /* rope rotates neighbours, not the two halves */
 	bool has_attn_temp;          /* queries at late positions are scaled up (rope.h) */
+	bool has_gate;               /* g_proj makes a gate for each head of y */
 	/* Factors of q . k, and further ones of its rotated part. */
 	float scale, rope_scale;
 
 	struct weight q_a, q_b, q; /* q alone if q_lora is 0 */
 	struct weight kv_a, o;
+	struct weight gate; /* has_gate: (H, D) */
 	/* (H * (nope + v), kv_lora): each head's part for keys, then for values. is_split: apart,
 	 * each in the layout in which it is used: keys (H * kv_lora, nope), values (H * v,
 	 * kv_lora). */
@@ -31,13 +33,14 @@ struct mla_scratch {
 	void *q_a_n;             /* (T, q_lora) act */
 	void *q, *q_wide;        /* (T, H, K), (T, H, kv_lora + rope_dim) act */
 	void *kv;                /* (T, kv_lora + rope_dim) act */
+	void *gate;              /* (T, H) act */
 	void *y_wide, *y;        /* (T, H, kv_lora), (T, H, v_dim) act */
 };
 
 enum status mla_load(struct graph *g, int i, struct fail *fail) MUST_USE;
 enum status mla_alloc(struct graph *g, struct fail *fail) MUST_USE;
 
-/* q (T, H, nope + rope) and kv (T, kv_lora + rope) of n. */
+/* q (T, H, nope + rope), kv (T, kv_lora + rope) and, where there are gates, gate (T, H) of n. */
 struct mla_project {
 	const struct rms_norm_args *norm; /* makes n = g->n first */
 };
@@ -50,6 +53,10 @@ struct mla_see {
 };
 enum status mla_see(struct graph *g, const struct layer *l, const struct graph_step *s,
 		    const struct mla_see *x, struct fail *fail) MUST_USE;
+
+/* y *= sigmoid(gate) of its head, where the layer has gates. */
+enum status mla_gate(struct graph *g, const struct layer *l, const struct graph_step *s,
+		     struct fail *fail) MUST_USE;
 
 /* x += Wo y. */
 struct mla_out {

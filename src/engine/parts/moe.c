@@ -254,6 +254,7 @@ enum status moe_run(struct graph *g, const struct layer *l, const struct graph_s
 	const struct moe_router_args router = moe_router(g, l, t, x->norm);
 	struct rms_norm_args ahead_norm;
 	struct moe_ahead ahead;
+	struct moe_lora lora;
 	bool has_ahead = look_ahead(g, l, t, &ahead_norm, &ahead);
 	bool chooses_first = !x->is_chosen && is_watched(g, l);
 	bool has_shared = m->shared.dim && !m->shared_is_apart;
@@ -268,6 +269,7 @@ enum status moe_run(struct graph *g, const struct layer *l, const struct graph_s
 	    .experts = &m->routed, .h = r->h, .work = r->work, .y = x->y ? x->y : g->x,
 	    .shared_h = has_shared ? r->shared_h : NULL,
 	    .shared_scale = m->shared_router ? r->shared_scale : NULL,
-	    .ahead = has_ahead ? &ahead : NULL);
+	    .ahead = has_ahead ? &ahead : NULL,
+	    .lora = graph_lora_experts(g, l, s, &lora) ? &lora : NULL);
 	return OK;
 }

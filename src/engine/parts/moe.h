@@ -28,7 +28,7 @@ struct moe {
 	bool is_hidden;             /* the router reads another thing than NORM_MLP's norm of x */
 	struct mlp shared;          /* its dim 0: none */
 	const char *shared_router;  /* name of the gate of the shared expert; NULL: it has none */
-	bool shared_is_apart;       /* it reads another input than the routed ones */
+	bool shared_is_apart;       /* its input or activation is not that of the routed ones */
 
 	struct weight router, shared_gate;
 	const float *router_bias;   /* (E) added for the choice, or NULL */

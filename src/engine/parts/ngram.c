@@ -17,7 +17,7 @@
  * inputs, of which those in between have weight 0.
  *
  * Tables are larger than the rest of the model. They stay in the model's files, and the host
- * reads the few rows of a step from there. So a device holds none of them.
+ * reads the few rows of a step from there, a page for each. So a device holds none of them.
  *
  * Source: modeling_qwen4_exp.py of Hugging Face Transformers, Qwen4ExpTextPLELayer and
  * Qwen4ExpTextNGramEmbedding.
@@ -32,6 +32,7 @@
 #include "base/alloc.h"
 #include "engine/graph_calls.h"
 #include "engine/graph_images.h"
+#include "model/formats/weight_pages.h"
 
 /* --- which rows ---------------------------------------------------------------------- */
 
@@ -124,13 +125,29 @@ static void look_back(const struct ngram_scratch *r, const struct engine_batch *
 	}
 }
 
-/* Row `row` of the whole table. */
-static void read_row(const struct ngram *n, int64_t row, float *out)
+/* The shard with row *row of the whole table, and which of its rows that is. */
+static const struct weight *find_shard(const struct ngram *n, int64_t *row)
 {
 	int32_t i = 0;
-	while (row >= n->shard[i].n)
-		row -= n->shard[i++].n;
-	weight_decode(&n->shard[i], (int32_t)row, (int32_t)row + 1, out);
+	while (*row >= n->shard[i].n)
+		*row -= n->shard[i++].n;
+	return &n->shard[i];
+}
+
+static void read_row(const struct ngram *n, int64_t row, float *out)
+{
+	const struct weight *shard = find_shard(n, &row);
+	weight_decode(shard, (int32_t)row, (int32_t)row + 1, out);
+}
+
+/* Has the disk begin with the rows of a token. */
+static void want_token(const struct graph *g, const struct ngram *n, const int32_t *ids)
+{
+	for (int32_t h = 0; h < n_heads_of(&g->ngrams); h++) {
+		int64_t row = row_of(&g->ngrams, n, h, ids);
+		const struct weight *shard = find_shard(n, &row);
+		weight_pages_want(shard, row);
+	}
 }
 
 static void read_token(const struct graph *g, const struct ngram *n, const int32_t *ids,
@@ -145,8 +162,23 @@ static void read_token(const struct graph *g, const struct ngram *n, const int32
 	}
 }
 
+/* All of a step at once, before the first is waited for: one after the other they would take a
+ * disk's latency each. */
+static void want_rows(struct graph *g, const struct engine_batch *b)
+{
+	int32_t ids[NGRAM_MOST];
+	for (int seq = 0; seq < b->n_seq; seq++)
+		for (int32_t t = b->first_tok[seq]; t < b->first_tok[seq + 1]; t++) {
+			look_back(&g->ngrams, b, seq, t, ids);
+			for (int i = 0; i < g->n_layers; i++)
+				if (g->layers[i].ngram.is_here)
+					want_token(g, &g->layers[i].ngram, ids);
+		}
+}
+
 void ngram_read(struct graph *g, const struct engine_batch *b)
 {
+	want_rows(g, b);
 	size_t row = (size_t)g->ngrams.dim * dtype_bytes(g->b->act_type);
 	size_t table = (size_t)g->limits.max_batch_tok * row;
 	int32_t ids[NGRAM_MOST];
@@ -184,6 +216,8 @@ static enum status load_table(struct graph *g, int i, struct ngram *n, struct fa
 		n->shard = xrealloc(n->shard, (size_t)(n->n_shards + 1) * sizeof *n->shard);
 		st = model_weight(g->m, full, (int32_t)t->dim[0], width,
 				  &n->shard[n->n_shards], fail);
+		if (st == OK)
+			weight_pages_random(&n->shard[n->n_shards]);
 		n_rows += t->dim[0];
 	}
 	if (st == OK && n_rows < n->n_rows)

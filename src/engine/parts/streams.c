@@ -10,6 +10,7 @@
  */
 #include "engine/parts/streams.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -62,6 +63,8 @@ static enum status load_gates(struct graph *g, int i, enum streams_part part,
 
 enum status streams_load_last(struct graph *g, int i, struct stream_gates *h, struct fail *fail)
 {
+	if (g->streams.has_plain_end)
+		return OK;
 	return load_gates(g, i, STREAMS_LAST, h, fail);
 }
 
@@ -94,6 +97,10 @@ enum status streams_alloc(struct graph *g, struct fail *fail)
 	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
 	if (st == OK && t_own)
 		st = graph_put_filled(g, 1, n * (size_t)g->dim, &r->ones, fail);
+	if (st == OK && r->has_plain_end)
+		st = graph_put_filled(g, 0, t * n, &r->zeros, fail);
+	if (st == OK && r->has_plain_end) /* sigmoid(-log(S - 1)) = 1 / S */
+		st = graph_put_filled(g, -logf((float)(n - 1)), n, &r->even, fail);
 	return st;
 }
 
@@ -179,9 +186,20 @@ enum status streams_mean(struct graph *g, const struct stream_gates *h, int32_t 
 	return streams_mix(g, h, true, NULL, t, fail);
 }
 
+/* Writes the mean of the streams to x: a sum with gates 1 / S. */
+static enum status end_plain(struct graph *g, int32_t t, struct fail *fail)
+{
+	const struct streams_scratch *r = &g->streams;
+	RUN(hyper_split, .n_tok = t, .n_streams = r->count, .dim = g->dim, .n_iters = r->n_iters,
+	    .mix = r->zeros, .scale = r->ones, .base = r->even, .x = r->x, .y = g->x);
+	return OK;
+}
+
 enum status streams_end(struct graph *g, const struct graph_step *s, struct fail *fail)
 {
 	const struct stream_gates *h = &g->streams.last;
+	if (g->streams.has_plain_end)
+		return end_plain(g, s->b->n_tok, fail);
 	return g->streams.n_iters ? streams_split(g, h, true, s->b->n_tok, fail)
 				: streams_mean(g, h, s->b->n_tok, fail);
 }

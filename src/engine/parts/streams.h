@@ -21,6 +21,7 @@ struct streams_scratch {
 	int32_t count, rank; /* S, R; count 0: the model has one stream */
 	int32_t n_iters;     /* > 0: steps that make the gates doubly stochastic, without rank */
 	float eps;           /* of these steps */
+	bool has_plain_end;  /* with n_iters: the last part is the mean, without weights */
 
 	struct stream_gates last;
 	float *x;            /* (T, S, D) the residual streams */
@@ -31,6 +32,7 @@ struct streams_scratch {
 	/* With n_iters: (T, (2 + S) S), (T, (1 + S) S), (T, D); ones (S D). */
 	float *mix, *gates, *in;
 	const float *ones;
+	const float *zeros, *even; /* has_plain_end: (T, S); (S), of which the gate is 1 / S */
 };
 
 /* Gates of a mean at an end: of the model (layer -1), or behind its MTP layer. */

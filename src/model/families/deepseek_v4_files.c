@@ -279,6 +279,7 @@ static enum status deepseek_v4_check(const json_t *text, struct arena *a, struct
 static void deepseek_v4_fix(struct model_config *c)
 {
 	c->act.kind = ACT_CLIPPED;
+	c->act.gate_limit = c->act.limit;
 	c->n_groups = c->n_groups_used = c->sparse_step = 1;
 	c->norm_topk = true;
 	c->shared_dim = c->expert_dim;

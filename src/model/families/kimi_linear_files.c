@@ -43,6 +43,19 @@ static void spell_layers(json_t *text, const json_t *config)
 	json_object_set_new(text, types_key, types);
 }
 
+void kimi_linear_files_inner(json_t *text)
+{
+	static const char *const inner[][2] = {
+		{"head_dim", "linear_head_dim"}, {"num_heads", "linear_num_heads"},
+		{"short_conv_kernel_size", "linear_conv_kernel_dim"}};
+	const json_t *config = jsonfile_get(text, own);
+	for (size_t i = 0; i < ARRAY_LEN(inner); i++) {
+		const json_t *v = jsonfile_get(config, inner[i][0]);
+		if (v)
+			json_object_set(text, inner[i][1], (json_t *)(uintptr_t)v);
+	}
+}
+
 static void kimi_linear_spell(json_t *text)
 {
 	static const char *const names[][2] = {
@@ -51,18 +64,10 @@ static void kimi_linear_spell(json_t *text)
 		{"num_experts_per_token", "num_experts_per_tok"},
 		{"num_shared_experts", "n_shared_experts"}, {"num_expert_group", "n_group"},
 		{"moe_renormalize", "norm_topk_prob"}};
-	static const char *const inner[][2] = {
-		{"head_dim", "linear_head_dim"}, {"num_heads", "linear_num_heads"},
-		{"short_conv_kernel_size", "linear_conv_kernel_dim"}};
-	const json_t *config = jsonfile_get(text, own);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		config_rename(text, names[i][0], names[i][1]);
-	for (size_t i = 0; i < ARRAY_LEN(inner); i++) {
-		const json_t *v = jsonfile_get(config, inner[i][0]);
-		if (v)
-			json_object_set(text, inner[i][1], (json_t *)(uintptr_t)v);
-	}
-	spell_layers(text, config);
+	kimi_linear_files_inner(text);
+	spell_layers(text, jsonfile_get(text, own));
 }
 
 /* Refuses keys of linear_attn_config that are not known: each would change the layer. */
@@ -81,6 +86,18 @@ static enum status check_inner(const json_t *text, struct fail *fail)
 	return OK;
 }
 
+enum status kimi_linear_files_delta(const json_t *text, struct arena *a, struct model_config *c,
+				    struct fail *fail)
+{
+	c->delta.v_heads = c->delta.k_heads;
+	c->delta.v_dim = c->delta.k_dim;
+	if (c->delta.k_dim % 4)
+		return fail_at(fail, E_UNSUPPORTED, "linear_head_dim", FILE_NAME
+			       ": heads of %d are no multiples of 4", c->delta.k_dim);
+	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
+	return config_linear_layers(text, "linear_attention", c, fail);
+}
+
 static enum status read_layers(const json_t *text, struct arena *a, struct model_config *c,
 			       struct fail *fail)
 {
@@ -96,14 +113,9 @@ static enum status read_layers(const json_t *text, struct arena *a, struct model
 			return fail_at(fail, E_FORMAT, own, FILE_NAME ": %s: layer %zu is neither "
 				       "in full_attn_layers nor in kda_layers", own, i + 1);
 	}
-	c->delta.v_heads = c->delta.k_heads;
-	c->delta.v_dim = c->delta.k_dim;
-	if (c->delta.k_dim % 4)
-		return fail_at(fail, E_UNSUPPORTED, "linear_head_dim", FILE_NAME
-			       ": heads of %d are no multiples of 4", c->delta.k_dim);
-	c->is_linear = arena_alloc(a, (size_t)c->n_layers * sizeof *c->is_linear);
-	st = config_linear_layers(text, "linear_attention", c, fail);
-	/* Nothing rotates: all pairs stand still. */
+	st = kimi_linear_files_delta(text, a, c, fail);
+	/* Nothing rotates: all pairs stand still, and in their places. */
+	c->mla.is_interleaved = false;
 	c->ropes[0] = (struct rope){.kind = ROPE_PART, .theta = c->ropes[0].theta, .factor = 1};
 	return st;
 }

@@ -103,18 +103,11 @@ static enum status read_local(const json_t *text, struct model_config *c, struct
 	return OK;
 }
 
-static enum status laguna_read(const json_t *text, struct arena *a, struct model_config *c,
+enum status laguna_files_sizes(const json_t *text, struct arena *a, struct model_config *c,
 			       struct fail *fail)
 {
-	static const char *const off[] = {"moe_apply_router_weight_on_input",
-					  "moe_router_logit_softcapping"};
 	const json_t *shared = jsonfile_get(text, shared_key);
 	json_int_t width = json_integer_value(shared);
-	for (size_t i = 0; i < ARRAY_LEN(off); i++) {
-		const json_t *v = jsonfile_get(text, off[i]);
-		if (v && !json_is_false(v) && (!json_is_number(v) || json_number_value(v) != 0))
-			return config_unsupported(fail, off[i], v);
-	}
 	if (!shared)
 		return config_missing(fail, shared_key);
 	if (!json_is_integer(shared) || width < 8 || width > 1 << 20)
@@ -123,9 +116,21 @@ static enum status laguna_read(const json_t *text, struct arena *a, struct model
 	if (c->head_dim == 0)
 		return config_missing(fail, "head_dim");
 	enum status st = read_heads(text, a, c, fail);
-	if (st == OK)
-		st = read_gating(text, c, fail);
 	return st == OK ? read_local(text, c, fail) : st;
+}
+
+static enum status laguna_read(const json_t *text, struct arena *a, struct model_config *c,
+			       struct fail *fail)
+{
+	static const char *const off[] = {"moe_apply_router_weight_on_input",
+					  "moe_router_logit_softcapping"};
+	for (size_t i = 0; i < ARRAY_LEN(off); i++) {
+		const json_t *v = jsonfile_get(text, off[i]);
+		if (v && !json_is_false(v) && (!json_is_number(v) || json_number_value(v) != 0))
+			return config_unsupported(fail, off[i], v);
+	}
+	enum status st = laguna_files_sizes(text, a, c, fail);
+	return st == OK ? read_gating(text, c, fail) : st;
 }
 
 /* --- GGUF ---------------------------------------------------------------------------- */
@@ -135,8 +140,7 @@ static const struct gguf_name gguf_names[] = {
 	GGUF_SHARED_EXPERTS("shared_expert"),
 	{0}};
 
-/* Heads of queries are a number, or a list for each layer. */
-static enum status gguf_heads(struct gguf_model_reader *r)
+enum status laguna_files_gguf_heads(struct gguf_model_reader *r)
 {
 	char name[96];
 	const struct gguf_value *v = gguf_model_key(r, "attention.head_count", name);
@@ -157,7 +161,7 @@ static enum status laguna_read_gguf(struct gguf_model_reader *r)
 {
 	char name[96];
 	int64_t n = 0, layers, dim = gguf_model_known(r, "head_dim");
-	enum status st = gguf_heads(r);
+	enum status st = laguna_files_gguf_heads(r);
 	if (st != OK)
 		return st;
 	const struct tensor *gate =

@@ -190,12 +190,7 @@ static enum status find_kinds(struct gguf_model_reader *r)
 		{"mamba.in_proj.weight", "linear_attention"},
 		{"self_attn.q_proj.weight", "full_attention"},
 		{"mlp.gate.weight", "moe"}, {"mlp.up_proj.weight", "mlp"}};
-	int64_t layers = gguf_model_known(r, "num_hidden_layers");
-	char own[96];
-	int64_t n_mtp = 0;
-	const struct gguf_value *v = gguf_model_key(r, "nextn_predict_layers", own);
-	if (v && !v->is_array && gguf_integer(v, 0, &n_mtp) && n_mtp > 0)
-		layers -= n_mtp; /* read_family checks the number */
+	int64_t layers = gguf_model_layers(r);
 	json_t *list = json_array();
 	for (int64_t i = 0; i < layers; i++) {
 		const char *kind = NULL;

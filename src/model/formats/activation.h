@@ -19,7 +19,7 @@ enum activation_kind {
 	/* max(g, 0) u. A layer without a gate has g = u, which gives the square of max(u, 0).
 	 * So et al., Primer, 2021, section 3. Also used in shared experts. */
 	ACT_RELU,
-	/* SiLU of g, which is first clamped to at most `limit`, times u clamped to [-limit,
+	/* SiLU of g, which is first clamped to at most `gate_limit`, times u clamped to [-limit,
 	 * limit]. Also used in shared experts. modeling_deepseek_v4.py of Hugging Face
 	 * Transformers, DeepseekV4Experts. */
 	ACT_CLIPPED,
@@ -30,7 +30,7 @@ enum activation_kind {
 
 struct activation {
 	enum activation_kind kind;
-	/* alpha: ACT_CLAMPED and ACT_SCALED; limit: ACT_CLAMPED and ACT_CLIPPED; scale: ACT_SCALED;
-	 * else 0. */
-	float alpha, limit, scale;
+	/* alpha: ACT_CLAMPED and ACT_SCALED; limit: ACT_CLAMPED and ACT_CLIPPED; gate_limit:
+	 * ACT_CLIPPED; scale: ACT_SCALED; else 0. */
+	float alpha, limit, gate_limit, scale;
 };

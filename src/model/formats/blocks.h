@@ -71,6 +71,8 @@ struct weight {
 				  * 0 in the newer */
 	const int32_t *group_of; /* GPTQ, INT4, INT8: group of each input (K), or NULL */
 	double global_scale;     /* NVFP4: factor of all scales; NVFP4_BLOCK: 0 means 1 */
+	const int32_t *order;    /* HIP, on the device: input of each column (K), where loading has
+				  * sorted columns by group (hip_weight.c); or NULL: in order */
 	int32_t row_step;        /* distance of W's rows in rows of q; 0 means 1 */
 	int32_t k_step;          /* distance of a row's elements in q; 0 means 1. If set,
 				  * row_step counts elements too */
@@ -94,6 +96,9 @@ void weight_decode_part(const struct weight *w, int32_t row, int32_t k0, int32_t
 			float *out);
 /* Bytes of a row of q, for formats that store row after row. */
 size_t weight_row_bytes(const struct weight *w);
+/* Store the columns of a weight with scattered groups (group_of), sorted by group, in out
+ * (K). False if groups have different sizes. */
+bool weight_order(const struct weight *w, int32_t *out);
 /* Bytes of q, scales, zero points and groups together. */
 size_t weight_bytes(const struct weight *w);
 

@@ -9,6 +9,7 @@
  */
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "model/formats/quant.h"
@@ -57,6 +58,21 @@ void weight_decode(const struct weight *w, int32_t n0, int32_t n1, float *out)
 		weight_decode_part(w, row, 0, w->k, out);
 }
 
+bool weight_order(const struct weight *w, int32_t *out)
+{
+	int32_t groups = w->k / w->group;
+	int32_t *next = xcalloc((size_t)groups, sizeof *next);
+	bool is_even = true;
+	for (int32_t k = 0; k < w->k; k++) {
+		int32_t g = w->group_of[k], at = next[g]++;
+		is_even &= at < w->group;
+		if (is_even)
+			out[g * w->group + at] = k;
+	}
+	free(next);
+	return is_even; /* no group has more than its share of K, so all are equal */
+}
+
 size_t weight_row_bytes(const struct weight *w)
 {
 	size_t k = (size_t)w->k, block = (size_t)quant_block(w->quant);
@@ -78,7 +94,7 @@ size_t weight_bytes(const struct weight *w)
 	total += rows * n_groups * dtype_bytes(w->scale_type);
 	if (w->zero_points)
 		total += DIV_UP(n, per_word) * n_groups * sizeof(uint32_t);
-	if (w->group_of)
+	if (w->group_of || w->order)
 		total += k * sizeof *w->group_of;
 	return total;
 }

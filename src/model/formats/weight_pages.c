@@ -15,6 +15,26 @@ void weight_pages_drop(const void *p, size_t n_bytes)
 		madvise((char *)p + (first - (uintptr_t)p), last - first, MADV_DONTNEED);
 }
 
+/* Advice about the pages that hold any of these bytes. */
+static void advise(const void *p, size_t n_bytes, int advice)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)p % page;
+	madvise((char *)(uintptr_t)p - before, n_bytes + before, advice); /* best effort */
+}
+
+void weight_pages_random(const struct weight *w)
+{
+	if (w->is_mapped)
+		advise(w->q, (size_t)w->n * weight_row_bytes(w), MADV_RANDOM);
+}
+
+void weight_pages_want(const struct weight *w, int64_t row)
+{
+	size_t n = weight_row_bytes(w);
+	if (w->is_mapped)
+		advise((const char *)w->q + (size_t)row * n, n, MADV_WILLNEED);
+}
+
 void weight_pages_give_back(const struct weight *w)
 {
 	if (!w->is_mapped)

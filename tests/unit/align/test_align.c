@@ -12,7 +12,11 @@
 #include "align/align_times.h"
 #include "base/alloc.h"
 #include "tests/tap.h"
+#include "tests/unit/sound/hear.h"
 #include "tests/unit/vision/golden.h"
+#include "tests/unit/created.h"
+
+CREATED(sound, sound_load_tower)
 
 #define GOLDEN "tests/golden/vision/"
 #define TOLERANCE 1e-4 /* of logits, exact */
@@ -29,17 +33,6 @@ static json_t *read_cases(const char *name)
 	buf_deinit(&b);
 	free(dir);
 	return root;
-}
-
-static struct tower_view *hear(struct sound *s, int32_t n)
-{
-	struct fail fail = {0};
-	struct tower_view *w = NULL;
-	float *mel = golden_mel(n);
-	if (sound_hear(s, &(struct sound_clip){.mel = mel, .n_frames = n}, &w, &fail) != OK)
-		ok(false, "%d frames: %s", (int)n, fail.text);
-	free(mel);
-	return w;
 }
 
 static enum status try_open(const char *name, int32_t n_ctx, struct align **out, struct fail *fail)

@@ -4,6 +4,9 @@
  */
 #include "embed/embed.h"
 #include "tests/unit/api/fixture.h"
+#include "tests/unit/created.h"
+
+CREATED(embed, embed_load)
 
 static struct embed *reader(const char *folder, const char *name, enum embed_kind kind)
 {

@@ -5,6 +5,7 @@
  */
 #include "api/multipart.h"
 
+#include "api/peek.h"
 #include "base/alloc.h"
 #include "tests/tap.h"
 
@@ -179,23 +180,25 @@ static void test_long_parts(void)
 static void add_long(struct buf *b, const char *name)
 {
 	buf_addf(b, "--xYx\r\n" DISPOSITION "name=%s\r\n\r\n", name);
-	for (int i = 0; i < MULTIPART_GLANCE; i++)
+	for (int i = 0; i < MULTIPART_TEXT; i++)
 		buf_add_c(b, "\r\n--xY"[i % 6]);
 	buf_add_z(b, "\r\n");
 }
 
-/* A field is found at both ends of a long form, and sought nowhere else. */
-static void test_glance(void)
+/* The model is found wherever it stands in a long form, and before a fault. */
+static void test_peek(void)
 {
 	static const struct {
 		const char *what, *parts, *want; /* F: a long file; m: the field; a: another */
 	} forms[] = {
 		{"alone", "m", "v"}, {"before the file", "amF", "v"}, {"behind it", "Fma", "v"},
-		{"between two files", "FmF", ""}, {"nowhere", "FaF", ""}, {"no part", "", ""},
-		{"where the end is missing", "Fm-", ""}, {"twice", "mFm", "v"},
+		{"between two files", "FmF", "v"}, {"nowhere", "FaF", ""}, {"no part", "", ""},
+		{"where the end is missing", "Fm-", ""}, {"before a missing end", "Fma-", "v"},
+		{"twice", "mFm", "v"},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
 		struct buf b = {0};
+		struct peek peek;
 		for (const char *p = forms[i].parts; *p && *p != '-'; p++)
 			if (*p == 'F')
 				add_long(&b, "file");
@@ -204,18 +207,22 @@ static void test_glance(void)
 					 *p == 'm' ? "model" : "a");
 		if (!strchr(forms[i].parts, '-'))
 			buf_add_z(&b, "--xYx--\r\n");
-		struct str v = multipart_glance(STR(TYPE), buf_str(&b), "model");
-		ok(str_is(v, forms[i].want), "%s: %.*s", forms[i].what, (int)v.n, v.p);
+		peek_form(STR(TYPE), buf_str(&b), &peek);
+		ok(str_is(buf_str(&peek.model), forms[i].want), "%s: %.*s", forms[i].what,
+		   (int)peek.model.n, peek.model.p);
+		peek_deinit(&peek);
 		buf_deinit(&b);
 	}
-	struct str v = multipart_glance(STR("text/plain"), STR(WHOLE), "purpose");
-	ok(v.n == 0, "no form");
+	struct peek none;
+	peek_form(STR("text/plain"), STR(WHOLE), &none);
+	ok(none.model.n == 0, "no form");
+	peek_deinit(&none);
 }
 
 int main(void)
 {
 	test_whole();
-	test_glance();
+	test_peek();
 	test_rows();
 	test_filename();
 	test_limits();

@@ -10,22 +10,24 @@
 #include "chat/sounds.h"
 #include "model/model.h"
 #include "tests/tap.h"
+#include "tests/unit/created.h"
+
+CREATED(sound, sound_load_tower)
 
 /* Adds `said` in pieces of n bytes. */
 static void check(const char *said, size_t n, const char *text, const char *heard)
 {
-	struct transcript t = {.has_head = true};
+	struct transcript_head h = {.is_open = true};
 	struct buf out = {0};
 	size_t n_said = strlen(said);
 	for (size_t at = 0; at < n_said; at += n) {
 		size_t left = n_said - at;
-		transcript_add(&t, (struct str){said + at, left < n ? left : n}, &out);
+		transcript_add(&h, (struct str){said + at, left < n ? left : n}, &out);
 	}
-	transcript_end(&t, &out);
-	bool same = str_is(buf_str(&t.text), text) && str_is(buf_str(&out), text);
-	ok(same && strcmp(t.heard, heard) == 0, "\"%s\" in pieces of %zu", said, n);
-	buf_deinit(&t.head);
-	buf_deinit(&t.text);
+	transcript_end(&h, &out);
+	ok(str_is(buf_str(&out), text) && strcmp(h.heard, heard) == 0, "\"%s\" in pieces of %zu",
+	   said, n);
+	buf_deinit(&h.text);
 	buf_deinit(&out);
 }
 
@@ -74,6 +76,41 @@ static void test_again(void)
 	buf_deinit(&file);
 }
 
+/* Texts of pieces, joined as their scripts are written. */
+static void test_join(void)
+{
+	static const struct {
+		const char *before, *piece, *text;
+		size_t at;
+	} rows[] = {
+		{"", "One.", "One.", 0},
+		{"One.", "", "One.", 4},
+		{"One.", "Two.", "One. Two.", 5},
+		{"\u597d\u3002", "\u4e16", "\u597d\u3002\u4e16", 6},
+		{"\u597d\u3002", "One", "\u597d\u3002One", 6},
+		{"One", "\u597d", "One\u597d", 3},
+		{"\u304b", "\u30ab", "\u304b\u30ab", 3},
+		{"\uc548\ub155", "\ud558", "\uc548\ub155 \ud558", 7},
+		{"\u00e9t\u00e9", "\u00e9", "\u00e9t\u00e9 \u00e9", 6},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct buf text = {0};
+		buf_add_z(&text, rows[i].before);
+		size_t at = transcript_join(&text, str_of(rows[i].piece));
+		ok(str_is(buf_str(&text), rows[i].text) && at == rows[i].at, "\"%.*s\" at %zu",
+		   (int)text.n, text.p, at);
+		buf_deinit(&text);
+	}
+	static const char *const heard[] = {"",    "English", "English", "",
+					    "Old", "nglish",  "English"};
+	struct buf all = {0};
+	for (size_t i = 0; i < ARRAY_LEN(heard); i++)
+		transcript_add_heard(&all, heard[i]);
+	ok(str_is(buf_str(&all), "English,Old,nglish,English"), "languages: %.*s", (int)all.n,
+	   all.p);
+	buf_deinit(&all);
+}
+
 int main(void)
 {
 	test_again();
@@ -99,11 +136,11 @@ int main(void)
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		for (size_t n = 1; n < 40; n += 6)
 			check(rows[i].said, n, rows[i].text, rows[i].heard);
-	struct transcript t = {.has_head = false};
+	struct transcript_head h = {0};
 	struct buf out = {0};
-	transcript_add(&t, STR("language English<asr_text>"), &out);
-	ok(str_is(buf_str(&t.text), "language English<asr_text>"), "of another model it is text");
-	buf_deinit(&t.text);
+	transcript_add(&h, STR("language English<asr_text>"), &out);
+	ok(str_is(buf_str(&out), "language English<asr_text>"), "of another model it is text");
 	buf_deinit(&out);
+	test_join();
 	return tap_done();
 }

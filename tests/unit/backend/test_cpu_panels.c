@@ -48,23 +48,6 @@ static void test_growth(void)
 	}
 }
 
-static void test_order(void)
-{
-	enum { K = 64 };
-	int32_t group_of[K], order[K];
-	struct weight w = {.quant = QUANT_GPTQ4, .n = 16, .k = K, .group = 32,
-			   .group_of = group_of};
-	int wrong = 0;
-	for (int i = 0; i < K; i++)
-		group_of[i] = i % 2;
-	ok(cpu_panels_order(&w, order), "groups in turn have an order");
-	for (int i = 0; i < K; i++)
-		wrong += order[i] != i % 32 * 2 + i / 32;
-	is_int(wrong, 0, "the even columns, then the odd ones");
-	group_of[0] = 1;
-	ok(!cpu_panels_order(&w, order), "groups of 31 and 33 have none");
-}
-
 /* A row each: is y of `isa` NaN where y by the definition is? */
 static void check_nan(const struct weight *w, const char *isa, const char *what)
 {
@@ -189,7 +172,6 @@ int main(void)
 	test_low_memory("avx2");
 	test_low_memory("portable");
 	test_growth();
-	test_order();
 	test_nan("avx512_bf16");
 	test_nan("avx512");
 	test_nan("avx2");

@@ -172,6 +172,10 @@ static void test_grid_limits(void)
 		ok(strstr(b->refusal, "copy_words_kernel: a grid of") != NULL,
 		   "is refused: %s", b->refusal);
 	}
+	struct index_choose_args choose = {.n_tok = 1, .dim = 128, .type = DTYPE_F16, .ratio = 1,
+					   .n_ctx_max = 1, .top = 12289};
+	is_int(b->ops->index_choose(b, &choose), E_UNSUPPORTED, "more blocks than LDS holds");
+	ok(strstr(b->refusal, "12289 blocks") != NULL, "are refused: %s", b->refusal);
 	is_int(b->ops->sync(b, NULL), OK, "and nothing has failed");
 	backend_destroy(b);
 }
@@ -221,19 +225,71 @@ static void test_weights(void)
 			want[n * host.k + k] = q[k * N + n];
 	is_int(b->ops->load_weight(b, &host, &w, &fail), OK, "a transposed weight");
 	ok(w.k_step == 0 && same_rows(b, &w, want, 4080), "is turned");
-	static const int32_t group_of[K];
-	host = (struct weight){.quant = QUANT_INT4, .n = N, .k = K, .group = 256, .q = q,
-			       .group_of = group_of, .name = "layer.3.weight"};
-	is_int(b->ops->load_weight(b, &host, &w, &fail), E_UNSUPPORTED,
-	       "groups in another order");
-	ok(strstr(fail.text, "layer.3.weight") && strstr(fail.text, "desc_act"),
-	   "are refused by name: %s", fail.text);
 	struct weight one[2] = {{.quant = QUANT_INT8, .n = N, .k = K, .name = "experts.0"},
 				{.quant = QUANT_FP8, .n = N, .k = K, .name = "experts.1"}};
 	struct experts experts = {.n = 2, .gate = one, .up = one, .down = one};
 	is_int(b->ops->load_experts(b, &experts, &fail), OK, "experts in two formats");
 	free(q);
 	free(want);
+	backend_destroy(b);
+}
+
+/* Columns are sorted by group, weights with one order share it, and what has no kernels for that is
+ * refused. */
+static void test_order(void)
+{
+	enum { N = 3, K = 64, GROUP = 32 };
+	struct backend *b = create(NULL);
+	uint32_t q[N * K / 8], zeros[K / GROUP] = {0x777, 0x888}, back[N * K / 8];
+	uint16_t scales[N * K / GROUP];
+	int32_t group_of[K], order[K];
+	float is[K], was[K];
+	for (size_t i = 0; i < ARRAY_LEN(q); i++)
+		q[i] = (uint32_t)i * 2654435761u;
+	for (size_t i = 0; i < ARRAY_LEN(scales); i++)
+		scales[i] = (uint16_t)(0x3C00 + i);
+	for (int i = 0; i < K; i++)
+		group_of[i] = i % 2;
+	struct fail fail = {0};
+	struct weight a, w, host = {.quant = QUANT_INT4, .n = N, .k = K, .group = GROUP, .q = q,
+				    .scales = scales, .scale_type = DTYPE_F16,
+				    .zero_points = zeros, .group_of = group_of,
+				    .name = "layer.3.weight"};
+	must(b->ops->load_weight(b, &host, &w, &fail));
+	for (int i = 0; i < K; i++)
+		group_of[i] ^= 1;
+	must(b->ops->load_weight(b, &host, &a, &fail));
+	ok(a.order && a.order != w.order, "another order has another address");
+	for (int i = 0; i < K; i++)
+		group_of[i] ^= 1;
+	must(b->ops->load_weight(b, &host, &a, &fail));
+	must(b->ops->download(b, back, w.q, sizeof back));
+	must(b->ops->download(b, order, w.order, sizeof order));
+	must(b->ops->sync(b, NULL));
+	ok(!w.group_of && a.order == w.order && a.q != w.q, "two weights with one order share it");
+	struct weight sorted = host;
+	sorted.q = back;
+	sorted.group_of = NULL;
+	int wrong = 0;
+	for (int n = 0; n < N; n++) {
+		weight_decode(&host, n, n + 1, was);
+		weight_decode(&sorted, n, n + 1, is);
+		for (int i = 0; i < K; i++)
+			wrong += is[i] != was[order[i]];
+	}
+	is_int(wrong, 0, "and its columns are those of the order");
+	group_of[0] = 1;
+	is_int(b->ops->load_weight(b, &host, &w, &fail), E_UNSUPPORTED, "groups of 31 and 33");
+	ok(strstr(fail.text, "layer.3.weight") && strstr(fail.text, "g_idx"),
+	   "are refused by name: %s", fail.text);
+	group_of[0] = 0;
+	host.is_expert = true;
+	is_int(b->ops->load_weight(b, &host, &w, &fail), E_UNSUPPORTED, "experts in another order");
+	ok(strstr(fail.text, "layer.3.weight") && strstr(fail.text, "desc_act"),
+	   "are refused by name: %s", fail.text);
+	struct experts shared = {.n = 1, .gate = &host, .up = &host, .down = &host,
+				 .shared_gate = &a, .shared_up = &a, .shared_down = &a};
+	is_int(b->ops->load_experts(b, &shared, &fail), E_UNSUPPORTED, "and a shared expert");
 	backend_destroy(b);
 }
 
@@ -808,6 +864,7 @@ int main(void)
 	test_pinned_memory();
 	test_grid_limits();
 	test_weights();
+	test_order();
 	test_repacked();
 	test_narrow();
 	test_nan();

@@ -120,7 +120,7 @@ static void test_tune_tokens(struct hip *h)
 {
 	struct hip_tune_key key = {HIP_TUNE_TILE, 64, 128, 256};
 	read_table(h, "tile 64 128 m64n128\ntile 64 128 m16n64 256\ntile 64 128 m64n64 1024\n"
-		      "moe-tile 64 128 m16n64 10\nint4 64 128 tiny 10\ntile 64 128 m64n64 0\n");
+		      "moe-tile 64 128 m16n64 10\nint4 64 128 t8y1w4c8 10\ntile 64 128 m64n64 0\n");
 	is_int(h->n_tune, 4, "numbers of tokens belong to tiles, and are positive");
 	is_str(hip_linear_tile_name(hip_tune_find(h, key)), "m16n64", "up to 256 tokens");
 	key.n_tok = 257;
@@ -141,7 +141,7 @@ static void test_experts_work(void)
 			for (size_t t = 1; t < 10000; t = t * 3 + 1) {
 				size_t rows = (size_t)hip_experts_tile_rows(i), pairs = t * n_slots;
 				size_t blocks = MOE_TILE_BLOCKS(pairs, n, rows);
-				size_t bytes = (pairs * dim + blocks * rows + blocks) * 4;
+				size_t bytes = pairs * dim * 2 + (blocks * rows + blocks) * 4;
 				n_wrong += bytes > hip_experts_work_bytes(t, n_slots, n, dim);
 			}
 	is_int(n_wrong, 0, "work memory of experts has room for every tile's lists");
@@ -152,15 +152,15 @@ static void test_tune(void)
 	struct backend *b = create(NULL);
 	struct hip *h = hip_of(b);
 	struct hip_tune_key key = {HIP_TUNE_INT4, 128, 128, 1};
-	read_table(h, "int4 128 128 none\nint4 128 tiny\nint4 0 128 tiny\n"
-		      "int4 128 128 m64n64\nmoe-tile 128 128 tiny\nmoe-side 128 128 tiny\n"
-		      "int4 128 128 tiny more\n");
+	read_table(h, "int4 128 128 none\nint4 128 t8y1w4c8\nint4 0 128 t8y1w4c8\n"
+		      "int4 128 128 m64n64\nmoe-tile 128 128 t8y1w4c8\nmoe-side 128 128 t8y1w4c8\n"
+		      "int4 128 128 t8y1w4c8 more\n");
 	is_int(h->n_tune, 0, "wrong rows of a table are left out");
-	read_table(h, "int4 64 128 tiny\nint4 128 64 half\n");
+	read_table(h, "int4 64 128 t8y1w4c8\nint4 128 64 t16y2w8c16\n");
 	is_int(h->n_tune, 2, "right ones are not");
 	is_int(hip_tune_find(h, key), -1, "a shape without a row");
-	read_table(h, "int4 64 128 tiny\nint4 128 128 half\n");
-	is_str(hip_linear_int4_name(hip_tune_find(h, key)), "half", "one with a row");
+	read_table(h, "int4 64 128 t8y1w4c8\nint4 128 128 t16y2w8c16\n");
+	is_str(hip_linear_int4_name(hip_tune_find(h, key)), "t16y2w8c16", "one with a row");
 	test_tune_tokens(h);
 	struct seen s = experts_kernels(b);
 	is_int(s.n, 2, "two launches");
@@ -188,6 +188,11 @@ static void test_attention_ways(void)
 		{"with factors, which the fused kernel cannot", 3, 3, 9000, &scaled, NULL,
 		 HIP_ATTENTION_SPLIT},
 		{"a token a sequence, ready", 3, 3, 9000, NULL, NULL, HIP_ATTENTION_SPLIT},
+		{"of 8 key heads, one less than four workgroups a unit", 19, 19, 2048, NULL, NULL,
+		 HIP_ATTENTION_SPLIT},
+		{"four workgroups a unit", 20, 20, 4096, NULL, NULL, HIP_ATTENTION_SINGLE},
+		{"one of them may be long", 20, 20, 4097, NULL, NULL, HIP_ATTENTION_SPLIT},
+		{"the same, raw", 20, 20, 2048, &fused, NULL, HIP_ATTENTION_FUSED},
 		{"no token", 0, 0, 0, NULL, NULL, HIP_ATTENTION_SPLIT},
 		{"drafts behind a short cache", 4, 1, 1024, &fused, NULL, HIP_ATTENTION_FEW},
 		{"drafts behind a long one", 4, 1, 1025, &fused, NULL, HIP_ATTENTION_TILE_SPLIT},

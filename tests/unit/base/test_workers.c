@@ -76,6 +76,34 @@ static void test_threads(void)
 	workers_destroy(w);
 }
 
+/* Of jobs that wait for each other a few have threads. They are done in order. */
+static void test_few(void)
+{
+	struct workers *w;
+	struct workers_opts o = {.max = 8, .max_few = 2, .idle_ms = 100000, .on_done = on_done};
+	n_done = 0;
+	atomic_store(&most, 0);
+	ok(workers_create(&o, &w, NULL) == OK, "eight threads");
+	for (int i = 0; i < 20; i++)
+		workers_run_few(w, hold, done, NULL);
+	ok(run_at_once(2) && workers_pending(w) == 20, "two of twenty jobs run");
+	workers_run(w, hold, done, NULL);
+	ok(run_at_once(3), "another one does not wait for them");
+	for (int i = 0; i < 21; i++)
+		collect(w, 1);
+	ok(n_done == 21 && workers_pending(w) == 0 && atomic_load(&most) == 3,
+	   "all have run, never more at once");
+	for (int i = 0; i < 5; i++)
+		workers_run_few(w, hold, done, NULL);
+	ok(run_at_once(2), "two of five");
+	sem_post(&may_end);
+	sem_post(&may_end);
+	workers_destroy(w); /* those that have not begun are left out */
+	is_int(n_done, 21, "and at the end the rest is left out");
+	sem_wait(&ended);
+	sem_wait(&ended);
+}
+
 static void nothing(void *arg)
 {
 	(void)arg;
@@ -115,5 +143,6 @@ int main(void)
 	if (!TAP_IS_SANITIZED)
 		test_limit();
 	test_threads();
+	test_few();
 	return tap_done();
 }

@@ -276,11 +276,15 @@ static void test_cancel(void)
 
 static void test_age(void)
 {
-	struct batch_file about = {.owner = 7, .name = "in", .expires_s = 1}, old;
+	struct batch_file about = {.owner = 7, .name = "in", .age_s = -1}, old;
 	ok(batch_files_add(store, &about, STR("x"), &old, &fail) == OK && !has_file(old.id),
 	   "one that is too old is not found, before it is removed");
+	struct batch_file asked = {.owner = 7, .name = "in", .age_s = 50}, made;
 	struct batch_file f = add_file("x\n");
 	int64_t now_s = f.created_us / 1000000;
+	ok(batch_files_add(store, &asked, STR("x"), &made, &fail) == OK &&
+		   made.expires_s == made.created_us / 1000000 + 50, "as old as was asked");
+	ok(batch_files_delete(store, 7, str_of(made.id), &fail) == OK, "%s", fail.text);
 	struct batch b = make(f.id);
 	ok(batch_store_sweep(store, now_s + 99) > now_s + 99 && has_file(f.id), "not too old");
 	batch_store_sweep(store, now_s + 1000);

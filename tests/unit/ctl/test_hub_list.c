@@ -17,14 +17,15 @@ static struct str text(const char *s)
 }
 
 /* The wanted files' names, one after the other with a space behind. */
-static void chosen(const char *json, const char *file, const char *want, const char *what)
+static void chosen_by(const char *json, const struct hub_choice *c, const char *want,
+		      const char *what)
 {
 	struct hub_list l;
 	struct fail fail = {0};
 	char got[1000] = "";
 	enum status st = hub_list_read(text(json), &l, &fail);
 	if (st == OK)
-		st = hub_list_choose(&l, file, &fail);
+		st = hub_list_choose(&l, c, &fail);
 	for (size_t i = 0; st == OK && i < l.n_files; i++)
 		if (l.files[i].is_wanted) {
 			strcat(got, l.files[i].path);
@@ -32,6 +33,58 @@ static void chosen(const char *json, const char *file, const char *want, const c
 		}
 	is_str(st == OK ? got : fail.text, want, "%s", what);
 	hub_list_deinit(&l);
+}
+
+static void chosen(const char *json, const char *file, const char *want, const char *what)
+{
+	chosen_by(json, &(struct hub_choice){.file = file}, want, what);
+}
+
+/* What comes with a GGUF model. */
+static void beside(void)
+{
+	static const char towers[] = LIST(
+		LFS("m-F16.gguf") "," LFS("m-Q4_0.gguf") "," LFS("mmproj-F32.gguf") ","
+		LFS("mmproj-F16.gguf") "," LFS("m-MMPROJ-Q8_0.gguf"));
+	chosen(towers, "Q4_0", "m-Q4_0.gguf mmproj-F16.gguf ", "a tower of 16 bits comes along");
+	chosen(towers, "F16", "m-F16.gguf mmproj-F16.gguf ", "and is not the model of 16 bits");
+	chosen_by(towers, &(struct hub_choice){.file = "Q4_0", .mmproj = "Q8_0"},
+		  "m-Q4_0.gguf m-MMPROJ-Q8_0.gguf ", "another, by a part of its name");
+	chosen_by(towers, &(struct hub_choice){.file = "Q4_0", .mmproj = "none"}, "m-Q4_0.gguf ",
+		  "or none");
+	chosen_by(towers, &(struct hub_choice){.file = "Q4_0", .mmproj = "Q5_0"},
+		  "--mmproj Q5_0: no file fits; there are mmproj-F32.gguf, mmproj-F16.gguf, "
+		  "m-MMPROJ-Q8_0.gguf", "none fits");
+	chosen_by(towers, &(struct hub_choice){.file = "Q4_0", .mmproj = "mmproj"},
+		  "--mmproj mmproj: several files fit: mmproj-F32.gguf, mmproj-F16.gguf, "
+		  "m-MMPROJ-Q8_0.gguf", "several fit");
+	chosen_by(towers, &(struct hub_choice){.file = "Q4_0", .mtp = "Q4_0"},
+		  "--mtp Q4_0: the model has no MTP layer in a GGUF file", "there is none");
+	chosen(towers, "mmproj-F32", "mmproj-F32.gguf ", "a tower alone");
+	chosen(LIST(LFS("m.gguf") "," LFS("mmproj-Q8_0.gguf")), NULL, "m.gguf mmproj-Q8_0.gguf ",
+	       "the only tower, whatever its bits");
+
+	static const char deep[] = LIST(
+		LFS("Q4_0/m.gguf") "," LFS("Q4_0/mmproj-Q8_0.gguf") "," LFS("Q8_0/m.gguf") ","
+		LFS("mmproj-BF16.gguf") "," LFS("mtp-m.gguf"));
+	chosen(deep, "Q4_0/m", "Q4_0/m.gguf Q4_0/mmproj-Q8_0.gguf mtp-m.gguf ",
+	       "the nearest tower, and a layer from the folder above");
+	chosen(deep, "Q8_0/m", "Q8_0/m.gguf mmproj-BF16.gguf mtp-m.gguf ",
+	       "a tower from the folder above, none from beside it");
+
+	static const char layers[] = LIST(
+		LFS("m-Q4_0.gguf") "," LFS("m-Q8_0.gguf") "," LFS("mtp-m-Q4_0.gguf") ","
+		LFS("mtp-m-F16.gguf"));
+	chosen(layers, "Q4_0", "m-Q4_0.gguf mtp-m-Q4_0.gguf ", "the layer of the same name");
+	chosen(layers, "Q8_0", "m-Q8_0.gguf ", "of two others none: halod would not use one");
+	chosen_by(layers, &(struct hub_choice){.file = "Q8_0", .mtp = "F16"},
+		  "m-Q8_0.gguf mtp-m-F16.gguf ", "but the one that is named");
+	chosen_by(layers, &(struct hub_choice){.file = "Q4_0", .mtp = "none"}, "m-Q4_0.gguf ",
+		  "or none");
+	chosen_by(LIST(GIT("config.json") "," LFS("model.safetensors")),
+		  &(struct hub_choice){.mmproj = "F16"},
+		  "--mmproj is for models in GGUF files: this one is a folder, and has all in it",
+		  "a folder has its tower");
 }
 
 static void refused(const char *json, const char *what)
@@ -53,7 +106,12 @@ int main(void)
 
 	static const char one[] = LIST(LFS("m-Q4_0.gguf") "," GIT("README.md") ","
 				       LFS("mmproj-m-f16.gguf"));
-	chosen(one, NULL, "m-Q4_0.gguf ", "one GGUF model");
+	chosen(one, NULL, "m-Q4_0.gguf mmproj-m-f16.gguf ", "one GGUF model, and its tower");
+
+	static const char drafts[] = LIST(LFS("m-Q4_0.gguf") "," LFS("mtp-m-Q4_0.gguf"));
+	chosen(drafts, NULL, "m-Q4_0.gguf mtp-m-Q4_0.gguf ", "an MTP layer is no model");
+	chosen(drafts, "Q4_0", "m-Q4_0.gguf mtp-m-Q4_0.gguf ", "nor by a part of its name");
+	chosen(drafts, "mtp-m-Q4_0", "mtp-m-Q4_0.gguf ", "unless that says so");
 
 	static const char many[] = LIST(
 		LFS("m-Q4_K_M.gguf") "," LFS("m-Q4_K_S.gguf") ","
@@ -71,10 +129,11 @@ int main(void)
 
 	struct hub_list l;
 	is_int(hub_list_read(text(hf), &l, NULL), OK, "is read");
-	is_int(hub_list_choose(&l, NULL, NULL), OK, "is chosen from");
+	is_int(hub_list_choose(&l, &(struct hub_choice){0}, NULL), OK, "is chosen from");
 	is_int(hub_list_wanted_bytes(&l), 7 + 7 + 3 + 3, "bytes of what is wanted");
 	hub_list_deinit(&l);
 
+	beside();
 	refused("", "nothing");
 	refused("[]", "no object");
 	refused("{\"sha\":\"../x\",\"siblings\":[]}", "a commit that is a path");

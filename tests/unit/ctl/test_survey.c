@@ -23,6 +23,27 @@ static void test_other_names(void)
 	model_close(m);
 }
 
+/* Of the table a token reads a row of each part; the layer that drafts is not read. */
+static void test_streams(void)
+{
+	struct fail fail = {0};
+	struct model *m;
+	struct survey s;
+	if (!ok(model_open(tap_src("tests/golden/formats/qwen4exp-mtp.gguf"), NULL, &m, &fail) ==
+		OK, "qwen4exp-mtp: %s", fail.text))
+		return;
+	survey_model(m, &s);
+	is_int(s.part[PART_NGRAMS].n_weights, 416 * 8, "the table of n-grams");
+	is_int(s.part[PART_NGRAMS].token_bytes, 4 * 8 * 2, "one row of each of four parts");
+	/* two layers with two mixers, a last one, and what n-grams add, with its norms */
+	is_int(s.part[PART_STREAMS].n_weights,
+	       4 * (64 + 2 * 64 + 2 * 16 * 64) + 64 + 2 * 16 * 64 + 64 * 32 + 32 * 32 + 64 * 4 +
+	       3 * 64, "streams");
+	is_int(s.part[PART_STREAMS].token_bytes, s.part[PART_STREAMS].n_bytes, "are read whole");
+	is_int(s.part[PART_OTHER].n_tensors, 32, "the MTP layer");
+	model_close(m);
+}
+
 int main(void)
 {
 	is_str(part_name(survey_part("model.embed_tokens.weight")), "embedding", "part");
@@ -68,5 +89,6 @@ int main(void)
 	       "a token of context");
 	model_close(m);
 	test_other_names();
+	test_streams();
 	return tap_done();
 }

@@ -176,6 +176,13 @@ static void test_flags(void)
 	       "with the nearest");
 	is_int(load("--port", NULL), E_CONFIG, "no value");
 	is_str(fail.text, "--port: its value is missing", "said so");
+	is_int(load("--model", "--no-mmap", NULL), E_CONFIG, "a flag in its place");
+	is_str(fail.text, "--model: its value is missing", "is no value");
+	is_int(load("-c", "--check-config", NULL), E_CONFIG, "nor a file");
+	is_str(fail.text, "-c: the name of a file is missing", "said so");
+	is_int(load("--check-conf", NULL), E_CONFIG, "a flag that is no key");
+	is_str(fail.text, "--check-conf: unknown flag; did you mean --check-config?",
+	       "with the nearest");
 	is_int(load("--port=x", NULL), E_CONFIG, "bad value");
 	is_str(fail.text, "--port: \"x\" is not a whole number", "names the flag");
 	is_int(load("--no-port", NULL), E_CONFIG, "only what is on or off has a no");
@@ -214,6 +221,10 @@ static const char *const foreign[][2] = {
 	{"--lora-modules", "--lora-modules: unknown key; use --lora NAME=PATH, with commas between "
 			   "several"},
 	{"--dtype", "--dtype: unknown key; weights keep the format of their files"},
+	{"-md", "-md: use --draft-model DIR"},
+	{"--no-mmproj", "--no-mmproj: unknown key; use --images off"},
+	{"--n-cpu-moe", "--n-cpu-moe: unknown key; use --expert-memory SIZE: other experts are "
+			"read from disk"},
 	{"--trust-remote-code", "--trust-remote-code: unknown key; no code of a model is ever run"},
 	{"--ctx-siz", "--ctx-siz: unknown key \"ctx-siz\""},
 	{"-y", "-y: neither a flag nor the value of one; halod --help lists the flags"},
@@ -243,14 +254,23 @@ static void test_foreign_table(void)
 		ok(!config_foreign(str_of(flag)), "%s is ours", flag);
 		free(flag);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(foreign); i++) {
-		const char *p = strstr(foreign[i][1], "use --");
-		if (!p)
-			continue;
-		p += strlen("use --");
-		struct str key = {p, strcspn(p, " ,;")};
-		ok(config_find(key), "--%.*s is a key", (int)key.n, key.p);
-	}
+	static const char *const before[] = {"use --", "see --", "and --", "; --", "\"--", ", --"};
+	struct buf source = {0};
+	int n_keys = 0;
+	is_int(file_read(tap_src("src/daemon/config_foreign.c"), 1 << 20, &source, &fail), OK,
+	       "its source is there");
+	buf_add_z(&source, "");
+	for (size_t i = 0; i < ARRAY_LEN(before); i++)
+		for (char *p = source.p; (p = strstr(p, before[i]));) {
+			p += strlen(before[i]);
+			struct str key = {p, strcspn(p, " ,;:\"")};
+			bool is_row = before[i][0] == '"' && p[-4] == '{';
+			n_keys += !is_row;
+			ok(is_row || config_find(key) || str_starts(key, STR("no-")),
+			   "--%.*s is a key", (int)key.n, key.p);
+		}
+	ok(n_keys > 60, "%d pieces of advice", n_keys);
+	buf_deinit(&source);
 }
 
 static void test_print(void)

@@ -92,6 +92,7 @@ int main(void)
 	touch("m/docs/readme");
 	touch("m/a.gguf");
 	touch("m/mmproj-a.gguf");
+	touch("m/mtp-a.gguf");
 	touch("m/.d.gguf");
 	touch("m/e.safetensors");
 	touch("m/z-00001-of-00002.gguf");

@@ -12,6 +12,9 @@
 #include "embed/embed.h"
 #include "embed/encoder.h"
 #include "tests/tap.h"
+#include "tests/unit/created.h"
+
+CREATED(embed, embed_load)
 
 enum { MAX_TEXTS = 16 };
 

@@ -10,6 +10,7 @@
 #include "engine/engine_draft.h"
 #include "engine/engine_private.h"
 #include "engine/memory_plan.h"
+#include "model/gguf.h"
 #include "tests/tap.h"
 #include "tests/unit/engine/renamed.h"
 
@@ -129,7 +130,7 @@ static void check_drafts(struct rig *r, const json_t *ref, const char *name)
 static void check(const char *name, const char *at)
 {
 	char *folder = file_join(tap_src("tests/golden/models"), name);
-	char *path = file_join(folder, "mtp.json"), *dir = at ? xstrdup(tap_src(at)) : folder;
+	char *path = file_join(folder, "mtp.json"), *dir = xstrdup(at ? at : folder);
 	json_t *ref = json_load_file(path, 0, NULL);
 	struct rig r = rig_open(dir, true);
 	check_drafts(&r, ref, name);
@@ -139,9 +140,122 @@ static void check(const char *name, const char *at)
 	rig_close(&r);
 	json_decref(ref);
 	free(path);
-	if (at)
-		free(dir);
+	free(dir);
 	free(folder);
+}
+
+/* --- mtp-*.gguf --------------------------------------------------------------------- */
+
+/* Where the descriptions of tensors begin: at the first tensor's name, behind its length. */
+static size_t infos_at(const struct buf *b, const struct safetensors *t)
+{
+	size_t first = b->n;
+	char want[200];
+	for (size_t i = 0; i < t->n; i++) {
+		uint64_t n = strlen(t->tensors[i].name);
+		memcpy(want, &n, 8);
+		memcpy(want + 8, t->tensors[i].name, n);
+		const char *at = memmem(b->p, b->n, want, 8 + n);
+		first = at ? MIN(first, (size_t)(at - b->p)) : first;
+	}
+	return first;
+}
+
+/* Copies a GGUF file with the tensors of layer `mtp` alone (is_mtp), or with the others. The data
+ * stays whole, so that offsets stay right. */
+static void split(const struct buf *b, int mtp, bool is_mtp, struct buf *out)
+{
+	struct gguf g;
+	struct safetensors t;
+	struct arena a;
+	struct fail fail = {0};
+	char layer[16];
+	uint64_t n_kept = 0, n;
+	uint32_t n_dims;
+	snprintf(layer, sizeof layer, "blk.%d.", mtp);
+	arena_init(&a);
+	is_int(gguf_parse((struct str){b->p, b->n}, "whole", &a, &g, &t, &fail), OK, "%s",
+	       fail.text);
+	size_t at = infos_at(b, &t);
+	buf_add(out, b->p, at);
+	for (size_t i = 0; i < t.n; i++) {
+		memcpy(&n, b->p + at, 8);
+		memcpy(&n_dims, b->p + at + 8 + n, 4);
+		size_t size = 8 + n + 4 + 8 * n_dims + 4 + 8;
+		if ((strncmp(b->p + at + 8, layer, strlen(layer)) == 0) == is_mtp) {
+			buf_add(out, b->p + at, size);
+			n_kept++;
+		}
+		at += size;
+	}
+	ok(n_kept && n_kept < t.n, "%d of %d tensors", (int)n_kept, (int)t.n);
+	memcpy(out->p + 8, &n_kept, 8);
+	while (out->n % 32)
+		buf_add(out, "", 1);
+	at = (at + 31) / 32 * 32;
+	buf_add(out, b->p + at, b->n - at);
+	safetensors_deinit(&t);
+	gguf_deinit(&g);
+	arena_deinit(&a);
+}
+
+/* The keys of a file that never had an MTP layer. */
+static void forget_layer(struct buf *b)
+{
+	static const char count[] = ".block_count";
+	uint32_t n;
+	rename_all(b, "nextn_predict_layers", "other_predict_layers");
+	char *at = memmem(b->p, b->n, count, strlen(count));
+	if (!ok(at, "a number of layers"))
+		return;
+	memcpy(&n, at + strlen(count) + 4, 4);
+	n--;
+	memcpy(at + strlen(count) + 4, &n, 4);
+}
+
+static void without_layer(const char *dir, const char *what)
+{
+	struct rig r = rig_open(dir, true);
+	ok(!engine_draft_max(r.e), "%s: no drafts", what);
+	rig_close(&r);
+}
+
+/* The model of a file, and its MTP layer in a file beside it. other: a file of another model. */
+static void check_beside(const char *name, int mtp, bool is_forgotten, const char *other)
+{
+	char *dir = image_dir(), *file = file_join(dir, "m.gguf"), *whole;
+	struct buf b = {0}, model = {0}, layer = {0}, wrong = {0};
+	struct fail fail = {0};
+	struct model *m = NULL;
+	whole = xasprintf("%s/%s.gguf", tap_src("tests/golden/formats"), name);
+	is_int(file_read(whole, 1 << 24, &b, &fail), OK, "%s", fail.text);
+	is_int(file_read(tap_src(other), 1 << 24, &wrong, &fail), OK, "%s", fail.text);
+	split(&b, mtp, false, &model);
+	split(&b, mtp, true, &layer);
+	if (is_forgotten)
+		forget_layer(&model);
+	image_write(dir, "m.gguf", (struct str){model.p, model.n});
+	without_layer(file, "the model alone");
+	image_write(dir, "mtp-x.gguf", (struct str){wrong.p, wrong.n});
+	without_layer(dir, "a layer of another model");
+	image_write(dir, "mtp-x.gguf", (struct str){layer.p, layer.n});
+	check(name, dir); /* the folder */
+	image_write(dir, "mtp-y.gguf", (struct str){layer.p, layer.n});
+	without_layer(dir, "two layers, neither with the model's name");
+	image_write(dir, "mtp-m.gguf", (struct str){layer.p, layer.n});
+	check(name, file); /* the file */
+	image_write(dir, "mtp-m.gguf", (struct str){layer.p, layer.n / 2});
+	is_int(model_open(file, NULL, &m, &fail), E_FORMAT, "half a file of a layer");
+	ok(strstr(fail.text, "/mtp-m.gguf"), "is named: %s", fail.text);
+	image_write(dir, "m.gguf", (struct str){b.p, b.n});
+	check(name, file); /* a whole model needs no file */
+	image_remove(dir);
+	buf_deinit(&b);
+	buf_deinit(&model);
+	buf_deinit(&layer);
+	buf_deinit(&wrong);
+	free(whole);
+	free(file);
 }
 
 /* EAGLE-3 heads, against eagle3.json of tests/golden/make_eagle3.py. */
@@ -332,8 +446,8 @@ int main(void)
 	check("qwen3next-mtp", NULL);
 	check("qwen4exp-mtp", NULL);
 	/* From llama.cpp's converter (make_mtp_gguf.py) */
-	check("glm4moe-mtp", "tests/golden/formats/glm4moe-mtp.gguf");
-	check("qwen3next-mtp", "tests/golden/formats/qwen3next-mtp.gguf");
-	check("qwen4exp-mtp", "tests/golden/formats/qwen4exp-mtp.gguf");
+	check("glm4moe-mtp", tap_src("tests/golden/formats/glm4moe-mtp.gguf"));
+	check_beside("qwen3next-mtp", 2, true, "tests/golden/formats/glm4moe-mtp.gguf");
+	check_beside("qwen4exp-mtp", 2, false, "tests/golden/formats/qwen3next-mtp.gguf");
 	return tap_done();
 }

@@ -474,7 +474,8 @@ static void test_families(void)
 					    "nemotronhsuper", "qwen3moe-ct-mixed",
 					    "glm4moe-groups", "cohere", "cohere2",
 					    "exaonemoe", "hyv3", "mistral4",
-					    "laguna", "museglimmer", "kimilinear"};
+					    "laguna", "museglimmer", "kimilinear",
+					    "ling3", "step37", "glm5next"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char name[200], dir[1024];
 		size_t j = (i + 1) % ARRAY_LEN(sets);

@@ -147,6 +147,55 @@ static void test_laguna(void)
 #undef PLAIN
 }
 
+/* A number a layer, with one for an MTP layer behind; heads, limits and two rotations. */
+static void test_step3(void)
+{
+#define STEP(more) "{\"model_type\":\"step3p5\",\"num_hidden_layers\":2," \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_attention_groups\":2," \
+	"\"head_dim\":16,\"vocab_size\":512,\"max_position_embeddings\":4096," \
+	"\"intermediate_size\":96,\"moe_num_experts\":8,\"moe_top_k\":2," \
+	"\"moe_intermediate_size\":24,\"share_expert_dim\":40,\"sliding_window\":16," \
+	"\"moe_router_scaling_factor\":3.0,\"num_nextn_predict_layers\":1," \
+	"\"layer_types\":[\"full_attention\",\"sliding_attention\",\"full_attention\"]," \
+	"\"partial_rotary_factors\":[0.5,1.0,0.5]" more "}"
+#define THETA ",\"rope_theta\":[5e6,1e4,5e6]"
+	is_int(read_config(STEP(THETA ",\"moe_layers_enum\":\"1\",\"swiglu_limits\":[0,7,null],"
+				"\"attention_other_setting\":{\"num_attention_heads\":6,"
+				"\"num_attention_groups\":2,\"head_dim\":16}")), OK,
+	       "step: %s", fail.text);
+	ok(model_heads(&c, 0) == 4 && model_heads(&c, 1) == 6 && c.gate_span == 16 &&
+		   c.shared_dim == 40 && c.routed_scale == 3 && c.n_dense_layers == 1 &&
+		   c.norm_plus_one && c.norm_topk && c.norm_eps == 1e-5f, "its settings");
+	ok(c.limits.routed[0] == 0 && c.limits.routed[1] == 7 && !c.limits.others, "its limits");
+	ok(model_n_rot(&c, 0) == 8 && model_n_rot(&c, 1) == 16 && c.ropes[0].theta == 5e6 &&
+		   c.ropes[1].theta == 1e4, "its rotations");
+	is_int(read_config(STEP(THETA)), OK, "without a list: %s", fail.text);
+	ok(c.n_dense_layers == 2, "the first three layers are dense");
+	static const struct {
+		const char *text;
+		enum status want;
+	} bad[] = {
+		{STEP(",\"rope_theta\":[5e6,1e4]"), OK},
+		{STEP(",\"rope_theta\":[5e6]"), E_FORMAT},
+		{STEP(THETA ",\"swiglu_limits\":[0,7]"), OK},
+		{STEP(THETA ",\"swiglu_limits\":[7]"), E_FORMAT},
+		{STEP(THETA ",\"swiglu_limits_shared\":[0,-1,0]"), E_FORMAT},
+		{STEP(THETA ",\"swiglu_limits_shared\":[0,\"7\",0]"), E_FORMAT},
+		{STEP(THETA ",\"zero_centered\":false"), E_UNSUPPORTED},
+		{STEP(THETA ",\"sink\":true"), E_UNSUPPORTED},
+		{STEP(THETA ",\"use_head_wise_attn_gate\":false"), E_UNSUPPORTED},
+		{STEP(THETA ",\"norm_expert_weight\":false"), E_UNSUPPORTED},
+		{STEP(THETA ",\"attention_other_setting\":{\"num_attention_groups\":4}"),
+		 E_UNSUPPORTED},
+		{STEP(THETA ",\"attention_other_setting\":{\"num_attention_heads\":5}"),
+		 E_FORMAT},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		is_int(read_config(bad[i].text), bad[i].want, "step %zu: %s", i, fail.text);
+#undef STEP
+#undef THETA
+}
+
 /* Factors, and layers that do not rotate. */
 static void test_muse_glimmer(void)
 {
@@ -207,15 +256,120 @@ static void test_kimi_linear(void)
 #undef KIMI_OF
 }
 
+/* The last layer of each group has latent attention, and everything else a decay with a bound. */
+static void test_bailing_hybrid(void)
+{
+#define LING_OF(group, more) "{\"model_type\":\"bailing_hybrid\",\"num_hidden_layers\":4," \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":4," \
+	"\"vocab_size\":512,\"max_position_embeddings\":4096," EPS "\"head_dim\":20," \
+	"\"intermediate_size\":96,\"num_experts\":8,\"num_experts_per_tok\":2," \
+	"\"num_shared_experts\":1,\"n_group\":4,\"topk_group\":2,\"moe_intermediate_size\":24," \
+	"\"kv_lora_rank\":32,\"qk_nope_head_dim\":16,\"qk_rope_head_dim\":8,\"v_head_dim\":16," \
+	"\"short_conv_kernel_size\":4,\"layer_group_size\":" group "," \
+	"\"partial_rotary_factor\":0.5,\"use_qk_norm\":true" more "}"
+#define LING(more) LING_OF("2", more)
+	is_int(read_config(LING("")), OK, "bailing_hybrid: %s", fail.text);
+	ok(c.n_linear == 2 && c.is_linear[0] && !c.is_linear[1] && !c.is_linear[3] &&
+		   c.delta.k_heads == 4 && c.delta.v_dim == 20 && c.delta.conv_width == 4 &&
+		   c.delta.is_full && c.delta.g_min == -5, "its layers, heads and bound");
+	ok(c.mla.has_gate && c.mla.is_interleaved && !c.qk_norm && c.head_dim == 24 &&
+		   c.ropes[0].theta == 6000000 && c.ropes[0].kind == ROPE_DEFAULT && c.n_rot == 8 &&
+		   c.n_dense_layers == 2 && c.routed_scale == 2.5f && c.shared_dim == 24,
+	   "its other settings");
+	is_int(read_config(LING(",\"kda_lower_bound\":-2,\"linear_head_dim\":16")), OK, "%s",
+	       fail.text);
+	ok(c.delta.g_min == -2 && c.delta.k_dim == 16, "a bound, and heads of Transformers' files");
+	is_int(read_config(LING(",\"kda_safe_gate\":false")), OK, "%s", fail.text);
+	ok(c.delta.g_min == 0, "no bound");
+	ok(!c.limits.routed && !c.limits.others, "no limits");
+	is_int(read_config(LING(",\"expert_swiglu_limit_list\":[0,0,null,4],"
+				"\"share_expert_swiglu_limit_list\":null")), OK, "%s", fail.text);
+	ok(c.limits.routed[2] == 0 && c.limits.routed[3] == 4 && !c.limits.others, "its limits");
+	is_int(read_config(LING(",\"num_nextn_predict_layers\":1,"
+				"\"share_expert_swiglu_limit_list\":[0,0,5,7,0]")), OK,
+	       "with one for the MTP layer: %s", fail.text);
+	is_int(read_config(LING(",\"expert_swiglu_limit_list\":[0,0,4]")), E_FORMAT, "%s",
+	       fail.text);
+	is_int(read_config(LING(",\"share_expert_swiglu_limit_list\":[0,0,0,4,4]")), E_FORMAT,
+	       "%s", fail.text);
+	is_int(read_config(LING(",\"expert_swiglu_limit_list\":4")), E_FORMAT, "%s", fail.text);
+	static const char *const refused[] = {
+		LING(",\"gated_attention_proj_granularity_type\":\"element_wise\""),
+		LING(",\"no_kda_lora\":false"), LING(",\"use_mla_nope\":true"),
+		LING(",\"moe_shared_expert_intermediate_size\":48"), LING(",\"value_norm\":true"),
+		LING_OF("3", "")};
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+		is_int(read_config(refused[i]), E_UNSUPPORTED, "refused: %s", fail.text);
+	is_int(read_config(LING(",\"kda_lower_bound\":5")), E_FORMAT, "a bound above 0");
+#undef LING
+#undef LING_OF
+}
+
+/* Latent attention without rope sees pools; a layer may see what the one before it chose. */
+static void test_glm5_next(void)
+{
+#define GLM(more) "{\"model_type\":\"glm5_next\",\"text_config\":{" \
+	"\"model_type\":\"glm5_next_text\",\"num_hidden_layers\":4,\"hidden_size\":64," \
+	"\"num_attention_heads\":4,\"num_key_value_heads\":4,\"vocab_size\":512," \
+	"\"max_position_embeddings\":4096,\"intermediate_size\":96,\"n_routed_experts\":8," \
+	"\"num_experts_per_tok\":2,\"moe_intermediate_size\":24,\"q_lora_rank\":24," \
+	"\"kv_lora_rank\":32,\"qk_nope_head_dim\":16,\"v_head_dim\":16,\"head_dim\":0," \
+	"\"index_n_heads\":4,\"index_head_dim\":16,\"index_topk\":32,\"index_kpool\":4" more "}}"
+#define KDA ",\"linear_attn_config\":{\"head_dim\":20,\"num_heads\":4," \
+	"\"short_conv_kernel_size\":4,\"gate_lower_bound\":-2}"
+#define SPARSE(third) ",\"layer_types\":[\"linear_attention\",\"deepseek_sparse_attention\"," \
+	"\"indexed_attention\",\"" third "\"]"
+	is_int(read_config(GLM(KDA)), OK, "glm5_next: %s", fail.text);
+	ok(c.n_linear == 3 && !c.is_linear[3] && c.delta.k_dim == 20 && c.delta.g_min == -2 &&
+		   !c.delta.is_full && c.n_dense_layers == 3, "its layers, heads and bound");
+	ok(c.index.ratio == 4 && c.index.budget == 32 && c.index.is_pooled &&
+		   !c.index.is_shared[3] && c.head_dim == 16 && c.n_ropes == 0, "its pools");
+	ok(c.act.kind == ACT_CLIPPED && c.act.limit == 10 && c.act.gate_limit == 10 &&
+		   c.streams.count == 4 && c.streams.iters == 20 && c.routed_scale == 2.5f,
+	   "its other settings");
+	/* A latent key, and of the indexer a key, its gates and a part of the pool's key. */
+	is_int(model_layer_kv_bytes(&c, 3, DTYPE_F16), 2 * (32 + 16 + 16 + 4), "bytes of a token");
+	is_int(model_layer_kv_bytes(&c, 0, DTYPE_F16), 0, "and of a layer with a state");
+	is_int(read_config(GLM(KDA SPARSE("linear_attention") ",\"index_topk_pattern\":\"FFSF\"")),
+	       OK, "%s", fail.text);
+	ok(!c.index.is_shared[1] && c.index.is_shared[2], "a layer that shares a choice");
+	is_int(model_layer_kv_bytes(&c, 2, DTYPE_F16), 2 * 32, "it keeps its latent key alone");
+	is_int(read_config(GLM(KDA SPARSE("full_attention") ",\"index_topk_freq\":2")), OK, "%s",
+	       fail.text);
+	ok(!c.index.is_shared[1] && c.index.is_shared[2] && !c.index.is_shared[3],
+	   "every second has an indexer");
+	static const char *const refused[] = {
+		GLM(KDA ",\"indexer_types\":[\"full\",\"full\",\"full\",\"shared\"]"),
+		GLM(KDA SPARSE("full_attention") ",\"index_topk_pattern\":\"FFSS\""),
+		GLM(KDA ",\"indexer_types\":[\"full\",\"full\",\"full\",\"some\"]"),
+		GLM(KDA ",\"qk_rope_head_dim\":8"), GLM(KDA ",\"mhc\":false"),
+		GLM(KDA ",\"index_kpool_always_select_tail\":false"),
+		GLM(KDA ",\"index_kpool_compress\":false")};
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+		is_int(read_config(refused[i]), E_UNSUPPORTED, "refused: %s", fail.text);
+	is_int(read_config(GLM("")), E_MISSING, "without heads: %s", fail.text);
+	is_int(read_config(GLM(KDA ",\"indexer_types\":[\"full\"]")), E_FORMAT, "%s", fail.text);
+	is_int(read_config(GLM(",\"linear_head_dim\":20,\"linear_num_heads\":4,"
+			       "\"linear_conv_kernel_dim\":4,\"linear_lower_bound\":null")), OK,
+	       "%s", fail.text);
+	ok(c.delta.g_min == 0, "no bound");
+#undef GLM
+#undef KDA
+#undef SPARSE
+}
+
 int main(void)
 {
 	arena_init(&arena);
+	test_glm5_next();
 	test_hy3();
 	test_exaone();
 	test_mistral4();
 	test_laguna();
+	test_step3();
 	test_muse_glimmer();
 	test_kimi_linear();
+	test_bailing_hybrid();
 	arena_deinit(&arena);
 	return tap_done();
 }

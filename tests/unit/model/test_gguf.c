@@ -387,6 +387,72 @@ static void test_split(void)
 	image_remove(dir);
 }
 
+/* --- halves of rows --------------------------------------------------------------- */
+
+enum { HALF_ROWS = 3 };
+
+/* What is read of both halves of a Q8_0 matrix with k columns, against the whole. */
+static void check_halves(struct model *m, int32_t k, enum quant quant)
+{
+	struct weight whole, half;
+	float want[128], got[64];
+	if (!ok(model_weight(m, "eh_proj", HALF_ROWS, k, &whole, &fail) == OK, "%d columns: %s",
+		(int)k, fail.text))
+		return;
+	for (int i = 0; i < 2; i++) {
+		int wrong = 0;
+		if (!ok(model_weight_half(m, "eh_proj", HALF_ROWS, k / 2, i, &half, &fail) == OK,
+			"half %d of %d columns: %s", i, (int)k, fail.text))
+			continue;
+		is_int(half.quant, quant, "half %d of %d columns: its format", i, (int)k);
+		is_int(half.k, k / 2, "its columns");
+		for (int32_t row = 0; row < HALF_ROWS; row++) {
+			weight_decode(&whole, row, row + 1, want);
+			weight_decode(&half, row, row + 1, got);
+			wrong += memcmp(got, want + i * (k / 2),
+					sizeof *got * (size_t)(k / 2)) != 0;
+		}
+		is_int(wrong, 0, "its numbers");
+	}
+}
+
+/* Each half of 128 columns is two blocks. The middle block of 96 is of both halves. */
+static void test_halves(void)
+{
+	static const struct {
+		int32_t k;
+		enum quant quant;
+	} widths[] = {{128, QUANT_Q8_0}, {96, QUANT_F32}, {32, QUANT_F32}};
+	char *dir = image_dir(), *path = file_join(dir, "m.gguf");
+	for (size_t i = 0; i < ARRAY_LEN(widths); i++) {
+		struct model_opts o = {.use_mmap = true};
+		struct model m = {0};
+		struct buf b = {0};
+		put_head(&b, 1, 0);
+		put_tensor(&b, "eh_proj.weight", 2, (uint64_t)widths[i].k, HALF_ROWS, 8, 0);
+		pad(&b, 0);
+		for (int block = 0; block < HALF_ROWS * widths[i].k / 32; block++) {
+			put(&b, 0x3C00 + (uint64_t)block * 64, 2); /* 1 and more */
+			for (int j = 0; j < 32; j++)
+				put(&b, (uint64_t)(block * 37 + j * 5), 1);
+		}
+		image_write(dir, "m.gguf", (struct str){b.p, b.n});
+		fail = (struct fail){0};
+		if (ok(tensors_open_gguf(path, &o, same_name, &m.tensors, &fail) == OK &&
+		       quant_scheme_parse(NULL, &m.scheme, &fail) == OK, "opens: %s",
+		       fail.text)) {
+			arena_init(&m.arena);
+			check_halves(&m, widths[i].k, widths[i].quant);
+			arena_deinit(&m.arena);
+			quant_scheme_destroy(m.scheme);
+			tensors_close(m.tensors);
+		}
+		buf_deinit(&b);
+	}
+	free(path);
+	image_remove(dir);
+}
+
 /* FILE: another of make_blocks.py's. */
 int main(int argc, char **argv)
 {
@@ -398,5 +464,6 @@ int main(int argc, char **argv)
 	test_truncated();
 	test_no_data();
 	test_split();
+	test_halves();
 	return tap_done();
 }

@@ -443,6 +443,9 @@ static const struct {
 	{"{\"model_type\":\"qwen3_omni_moe\",\"thinker_config\":{\"text_config\":"
 	 "{\"model_type\":\"qwen3\"}}}", E_UNSUPPORTED, "model_type"},
 	{"{\"model_type\":\"qwen3_asr\"}", E_MISSING, "text_config"},
+	{"{\"model_type\":\"voxtral\"}", E_MISSING, "text_config"},
+	{"{\"model_type\":\"voxtral\",\"text_config\":{\"model_type\":\"qwen3\"}}", E_UNSUPPORTED,
+	 "model_type"},
 	{"{" DENSE ROPE ",\"partial_rotary_factor\":0.25}", E_UNSUPPORTED,
 	 "partial_rotary_factor"},
 	{"{" DENSE ROPE ",\"final_logit_softcapping\":30.0}", E_UNSUPPORTED,

@@ -129,11 +129,29 @@ static void test_to_int8(void)
 	free(memory);
 }
 
+static void test_order(void)
+{
+	enum { K = 64 };
+	int32_t group_of[K], order[K];
+	struct weight w = {.quant = QUANT_GPTQ4, .n = 16, .k = K, .group = 32,
+			   .group_of = group_of};
+	int wrong = 0;
+	for (int i = 0; i < K; i++)
+		group_of[i] = i % 2;
+	ok(weight_order(&w, order), "groups in turn have an order");
+	for (int i = 0; i < K; i++)
+		wrong += order[i] != i % 32 * 2 + i / 32;
+	is_int(wrong, 0, "the even columns, then the odd ones");
+	group_of[0] = 1;
+	ok(!weight_order(&w, order), "groups of 31 and 33 have none");
+}
+
 int main(void)
 {
 	test_to_int8();
 	test_numbers();
 	test_plain();
 	test_int4();
+	test_order();
 	return tap_done();
 }

@@ -171,6 +171,11 @@ static const struct row rows[] = {
 	 .name = "without the outer tags, and without parameters",
 	 "<function=f>\n</function>", "[f {}]"},
 	{.format = "qwen3-coder",
+	 .name = "two calls, as Step's template writes them",
+	 "<tool_call>\n<function=weather>\n<parameter=city>\nOslo\n</parameter>\n</function>\n"
+	 "</tool_call><tool_call>\n<function=f>\n</function>\n</tool_call>",
+	 "[weather {\"city\": \"Oslo\"}][f {}]"},
+	{.format = "qwen3-coder",
 	 .name = "a number for a string",
 	 "<function=weather><parameter=city>12</parameter></function>",
 	 "[weather {\"city\": \"12\"}]"},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a tiny Qwen3-Omni and a tiny Qwen3-ASR hear against Hugging Face Transformers
- * (tests/golden/make_omni.py): the tower's rows of clips of many lengths, and log-probabilities of
- * prompts with sounds and images.
+ * What a tiny Qwen3-Omni, Qwen3-ASR and Voxtral hear against Hugging Face Transformers
+ * (tests/golden/make_omni.py, make_voxtral.py): the tower's rows of clips of many lengths, and
+ * log-probabilities of prompts with sounds and images.
  * And what nobody may hear: clips that run at the same time change no bit of each other, and a
  * sound never stands for another one in the cache.
  */
@@ -18,20 +18,28 @@
 #include "sound/sound_config.h"
 #include "sound/sound_tower.h"
 #include "tests/tap.h"
+#include "tests/unit/sound/hear.h"
 #include "tests/unit/vision/golden.h"
+#include "tests/unit/vision/rows.h"
 #include "vision/vision.h"
+#include "tests/unit/created.h"
+
+CREATED(sound, sound_load_tower)
+CREATED(vision, vision_load_tower)
 
 #define GOLDEN "tests/golden/vision/"
 #define OMNI "qwen3omni"
+#define VOXTRAL "voxtral"
 #define IMAGES "tests/golden/images"
 #define TOLERANCE 2e-4 /* of log-probabilities, exact */
 #define ROUGH 0.05     /* fast */
 #define HALVES 0.01    /* of the largest number: rows of a tower with activations in halves */
 
-enum { WIDTH = 32, VOCAB = 512, MAX_SEEN = 4, MAX_TOK = 256 };
+enum { WIDTH = 32, MAX_SEEN = 4, MAX_TOK = 256 };
 
-/* Frames of the clips in heard.f32. */
-static const int32_t frames[] = {1, 9, 57, 99, 100, 101, 130, 460, 1010};
+/* Frames of the clips in heard.f32; Voxtral's are windows of 120. */
+static const int32_t omni_frames[] = {1, 9, 57, 99, 100, 101, 130, 460, 1010, 0};
+static const int32_t voxtral_frames[] = {120, 240, 480, 0};
 
 /* The HIP runtime that runs kernels on fibers; "": it is not built. */
 static const char *fibers(void)
@@ -46,6 +54,7 @@ static const char *fibers(void)
 
 struct rig {
 	char *dir;
+	const int32_t *frames; /* of the clips in heard.f32, and 0 */
 	struct model *m;
 	struct vision *v;
 	struct sound *s;
@@ -55,7 +64,8 @@ struct rig {
 
 static struct rig rig_open(const char *name, const struct backend_opts *bo, bool sees)
 {
-	struct rig r = {.dir = xasprintf(GOLDEN "%s", name)};
+	struct rig r = {.dir = xasprintf(GOLDEN "%s", name),
+			.frames = strcmp(name, VOXTRAL) == 0 ? voxtral_frames : omni_frames};
 	struct fail fail = {0};
 	enum status st = model_open(tap_src(r.dir), NULL, &r.m, &fail);
 	const struct vision_opts vo = {.model = r.m, .backend = *bo,
@@ -92,17 +102,6 @@ static void rig_close(struct rig *r)
 	free(r->dir);
 }
 
-static struct tower_view *hear(struct sound *s, int32_t n)
-{
-	struct fail fail = {0};
-	struct tower_view *w = NULL;
-	float *mel = golden_mel(n);
-	if (sound_hear(s, &(struct sound_clip){.mel = mel, .n_frames = n}, &w, &fail) != OK)
-		ok(false, "%d frames: %s", (int)n, fail.text);
-	free(mel);
-	return w;
-}
-
 /* is_share: most is a share of the largest number. */
 static void test_rows(struct rig *r, const char *how, double most, bool is_share)
 {
@@ -110,13 +109,13 @@ static void test_rows(struct rig *r, const char *how, double most, bool is_share
 	const float *want = (const float *)(const void *)b.p;
 	size_t at = 0;
 	double worst = 0, largest = 0;
-	for (size_t i = 0; i < ARRAY_LEN(frames); i++) {
-		struct tower_view *w = hear(r->s, frames[i]);
+	for (const int32_t *frames = r->frames; *frames; frames++) {
+		struct tower_view *w = hear(r->s, *frames);
 		const struct engine_image *m = &w->image;
 		size_t n = (size_t)m->n * WIDTH;
-		ok(m->n == sound_tokens(r->s, frames[i]) && m->is_sound &&
+		ok(m->n == sound_tokens(r->s, *frames) && m->is_sound &&
 			   (at + n) * sizeof *want <= b.n,
-		   "%s: %d frames are %d tokens", how, (int)frames[i], (int)m->n);
+		   "%s: %d frames are %d tokens", how, (int)*frames, (int)m->n);
 		for (size_t k = 0; k < n; k++) {
 			worst = worse_of(worst, fabs((double)m->rows[k] - (double)want[at + k]));
 			largest = fmax(largest, fabs((double)want[at + k]));
@@ -193,38 +192,11 @@ static struct engine_prompt prompt_of(const struct prompt *p)
 				      .n_images = p->n_seen, .space = p->space};
 }
 
-/* Logits of every token that is not found in the cache, in steps of `each` tokens. */
+/* As rows_run. */
 static float *run(struct rig *r, const struct prompt *p, int each, int *out_cached)
 {
 	const struct engine_prompt ep = prompt_of(p);
-	struct fail fail = {0};
-	struct engine_seq *s = engine_seq_create_in(r->e, &ep, out_cached);
-	float *logits = xcalloc((size_t)(p->n - *out_cached) * VOCAB, sizeof *logits);
-	enum status st = engine_seq_reserve(r->e, s, p->n - *out_cached);
-	for (int at = *out_cached, n; at < p->n && st == OK; at += n) {
-		n = MIN(each, p->n - at);
-		const struct engine_slice slice = {.seq = s, .tokens = p->ids + at, .n = n,
-						   .n_logits = n};
-		st = engine_step(r->e, &slice, 1, &fail);
-		const float *rows = st == OK ? engine_logits(r->e, 0) : NULL;
-		if (rows)
-			memcpy(logits + (size_t)(at - *out_cached) * VOCAB, rows,
-			       (size_t)n * VOCAB * sizeof *rows);
-	}
-	if (st != OK)
-		ok(false, "a prompt with a sound runs: %s", fail.text);
-	engine_seq_destroy(r->e, s);
-	return logits;
-}
-
-static double logprob(const float *row, int32_t id)
-{
-	double sum = 0, most = row[0];
-	for (int i = 1; i < VOCAB; i++)
-		most = fmax(most, (double)row[i]);
-	for (int i = 0; i < VOCAB; i++)
-		sum += exp((double)row[i] - most);
-	return (double)row[id] - most - log(sum);
+	return rows_run(r->e, &ep, each, out_cached);
 }
 
 static json_t *read_cases(const struct rig *r)
@@ -251,14 +223,14 @@ static void test_prompts(struct rig *r, const char *how, double most)
 		float *logits = run(r, &p, 64, &cached);
 		const json_t *want = json_object_get(c, "prompt_logprobs");
 		for (int k = cached; k + 1 < p.n; k++, n++)
-			worst = worse_of(worst, fabs(logprob(logits + (size_t)(k - cached) * VOCAB,
-							 p.ids[k + 1]) -
-					 json_number_value(json_array_get(want, (size_t)k))));
+			worst = worse_of(
+				worst, fabs(rows_logprob(logits, k - cached, p.ids[k + 1]) -
+					    json_number_value(json_array_get(want, (size_t)k))));
 		const json_t *first = json_array_get(json_object_get(c, "steps"), 0), *t;
 		size_t j;
 		json_array_foreach(json_object_get(first, "top"), j, t) {
 			int32_t id = (int32_t)json_integer_value(json_array_get(t, 0));
-			double d = logprob(logits + (size_t)(p.n - 1 - cached) * VOCAB, id);
+			double d = rows_logprob(logits, p.n - 1 - cached, id);
 			worst = worse_of(worst, fabs(d - json_number_value(json_array_get(t, 1))));
 		}
 		free(logits);
@@ -278,8 +250,8 @@ static void test_cache(struct rig *r)
 	p.space = STR("cache");
 	float *first = run(r, &p, 19, &begun), *again = run(r, &p, 7, &cached);
 	is_int(cached, (p.n - 1) / size * size, "all of a prompt is found again");
-	ok(memcmp(again, first + (size_t)(cached - begun) * VOCAB,
-		  (size_t)(p.n - cached) * VOCAB * sizeof *again) == 0,
+	ok(memcmp(again, first + (size_t)(cached - begun) * ROWS_VOCAB,
+		  (size_t)(p.n - cached) * ROWS_VOCAB * sizeof *again) == 0,
 	   "with the same bits, in other steps");
 	for (int i = 0; i < p.n_seen; i++) {
 		struct prompt other = p;
@@ -411,7 +383,8 @@ static void test_memory(struct rig *r)
 	ledger.system_taken = ledger.system.free - (1 << 26);
 	is_int(sound_create(&o, &s, &fail), E_CONFIG, "others took the rest: %s", fail.text);
 	is_str(fail.param, "audio", "the key to change");
-	ok(sound_config_read(r->m, &c, &has_tower, &fail) == OK && has_tower, "settings are read");
+	ok(sound_config_read(r->m, NULL, &c, &has_tower, &fail) == OK && has_tower,
+	   "settings are read");
 	c.ffn_dim = 56;
 	is_int(sound_tower_create(r->m->tensors, r->b, &c, &t, &fail), E_FORMAT, "%s", fail.text);
 }
@@ -426,20 +399,21 @@ static enum status read_with(struct rig *r, const char *key, json_t *value, stru
 	bool has_tower;
 	struct buf text = golden_read(r->dir, "config.json");
 	json_t *root = json_loads(text.p, 0, NULL);
-	json_t *thinker = json_object_get(root, "thinker_config");
+	json_t *thinker = json_object_get(root, "thinker_config") ?: root;
+	bool is_outer = strcmp(key, "audio_token_id") == 0 ||
+			strcmp(key, "projector_hidden_act") == 0;
 	if (!mkdtemp(dir))
 		return E_IO;
 	json_t *extractor = json_pack("{s:O}", key, value);
-	json_object_set_new(strcmp(key, "audio_token_id") == 0
-				    ? thinker : json_object_get(thinker, "audio_config"),
-			    key, value);
+	json_object_set_new(is_outer ? thinker : json_object_get(thinker, "audio_config"), key,
+			    value);
 	char *path = file_join(dir, "config.json");
 	char *other = file_join(dir, "preprocessor_config.json");
 	json_dump_file(root, path, 0);
 	json_dump_file(extractor, other, 0);
 	json_decref(extractor);
 	r->m->dir = dir;
-	enum status st = sound_config_read(r->m, &c, &has_tower, fail);
+	enum status st = sound_config_read(r->m, NULL, &c, &has_tower, fail);
 	r->m->dir = own;
 	unlink(path);
 	unlink(other);
@@ -451,13 +425,25 @@ static enum status read_with(struct rig *r, const char *key, json_t *value, stru
 	return st;
 }
 
+struct setting {
+	const char *key;
+	json_t *value;
+	enum status want;
+};
+
+static void check_settings(struct rig *r, const struct setting *cases, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct fail fail = {0};
+		is_int(read_with(r, cases[i].key, cases[i].value, &fail), cases[i].want, "%s: %s",
+		       cases[i].key, fail.text);
+	}
+}
+
 static void test_settings(struct rig *r)
 {
-	const struct {
-		const char *key;
-		json_t *value;
-		enum status want;
-	} cases[] = {{"activation_function", json_string("relu"), E_UNSUPPORTED},
+	const struct setting cases[] = {
+		     {"activation_function", json_string("relu"), E_UNSUPPORTED},
 		     {"n_window", json_integer(100), E_UNSUPPORTED},
 		     {"n_window_infer", json_integer(99), E_UNSUPPORTED},
 		     {"n_window_infer", json_integer(1 << 20), E_FORMAT},
@@ -473,11 +459,7 @@ static void test_settings(struct rig *r)
 		     {"sampling_rate", json_integer(8000), E_UNSUPPORTED},
 		     {"feature_size", json_integer(80), E_FORMAT},
 		     {"n_window_infer", json_integer(800), OK}};
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct fail fail = {0};
-		is_int(read_with(r, cases[i].key, cases[i].value, &fail), cases[i].want, "%s: %s",
-		       cases[i].key, fail.text);
-	}
+	check_settings(r, cases, ARRAY_LEN(cases));
 }
 
 /* --- Qwen3-ASR ---------------------------------------------------------------------------- */
@@ -490,6 +472,79 @@ static void test_asr(const char *name, const struct backend_opts *bo)
 	is_int(sound_format(r.s)->least, 8000, "%s: samples of a clip at least", name);
 	ok(sound_tower_weight_bytes(r.m->tensors) > 40000, "%s: weights are counted: %lld", name,
 	   (long long)sound_tower_weight_bytes(r.m->tensors));
+	rig_close(&r);
+}
+
+/* --- Voxtral ------------------------------------------------------------------------------ */
+
+static void test_voxtral_settings(struct rig *r)
+{
+	const struct setting cases[] = {
+		{"activation_function", json_string("relu"), E_UNSUPPORTED},
+		{"projector_hidden_act", json_string("relu"), E_UNSUPPORTED},
+		{"num_attention_heads", json_integer(3), E_UNSUPPORTED},
+		{"intermediate_size", json_integer(136), E_UNSUPPORTED},
+		{"intermediate_size", json_integer(24), E_UNSUPPORTED},
+		{"max_source_positions", json_integer(61), E_UNSUPPORTED},
+		{"max_source_positions", json_integer(1 << 20), E_FORMAT},
+		{"num_mel_bins", json_integer(124), E_UNSUPPORTED},
+		{"num_mel_bins", json_integer(80), E_FORMAT},
+		{"hidden_size", json_null(), E_MISSING},
+		{"num_hidden_layers", json_integer(0), E_FORMAT},
+		{"audio_token_id", json_null(), E_MISSING},
+		{"hop_length", json_integer(200), E_UNSUPPORTED},
+		{"max_source_positions", json_integer(1500), OK}};
+	check_settings(r, cases, ARRAY_LEN(cases));
+}
+
+/* A clip is whole windows, each of which the tower runs alone. */
+static void test_windows(struct rig *r)
+{
+	struct fail fail = {0};
+	struct tower_view *w = NULL;
+	float *mel = golden_mel(240);
+	is_int(sound_filled(r->s, 1), 19200, "a short clip is a window");
+	is_int(sound_filled(r->s, 19200), 19200, "a window is one");
+	is_int(sound_filled(r->s, 19201), 38400, "and more are two");
+	is_int(sound_tokens(r->s, 480), 60, "four windows");
+	is_int(sound_hear(r->s, &(struct sound_clip){.mel = mel, .n_frames = 130}, &w, &fail),
+	       E_INVAL, "a part of a window: %s", fail.text);
+	struct tower_view *two = hear(r->s, 240);
+	for (int32_t i = 0; i < GOLDEN_MELS; i++) /* the second window, alone */
+		memmove(mel + i * 120, mel + i * 240 + 120, 120 * sizeof *mel);
+	is_int(sound_hear(r->s, &(struct sound_clip){.mel = mel, .n_frames = 120}, &w, NULL), OK,
+	       "a window alone");
+	ok(w && memcmp(w->image.rows, two->image.rows + 15 * WIDTH,
+		       15 * WIDTH * sizeof *w->image.rows) == 0, "has the bits that it has behind "
+	   "another");
+	free(mel);
+	tower_view_unref(w);
+	tower_view_unref(two);
+}
+
+static void test_voxtral(const struct backend_opts *exact, const struct backend_opts *fast)
+{
+	struct rig r = rig_open(VOXTRAL, exact, false);
+	test_rows(&r, "Voxtral", 1e-4, false);
+	test_prompts(&r, "Voxtral", TOLERANCE);
+	test_windows(&r);
+	test_voxtral_settings(&r);
+	ok(sound_tower_weight_bytes(r.m->tensors) > 90000, "weights are counted: %lld",
+	   (long long)sound_tower_weight_bytes(r.m->tensors));
+	rig_close(&r);
+	r = rig_open(VOXTRAL, fast, false);
+	test_rows(&r, "Voxtral, fast", 0.02, true);
+	test_prompts(&r, "Voxtral, fast", ROUGH);
+	rig_close(&r);
+	if (!*fibers()) {
+		ok(true, "# SKIP libhip_cpu.so is not built");
+		return;
+	}
+	const struct backend_opts hip = {.name = "hip", .hip_library = fibers()};
+	r = rig_open(VOXTRAL, &hip, false);
+	is_str(sound_note(r.s), "", "nothing of Voxtral's tower is left to the CPU");
+	test_rows(&r, "Voxtral, hip", HALVES, true);
+	test_prompts(&r, "Voxtral, hip", ROUGH);
 	rig_close(&r);
 }
 
@@ -512,6 +567,7 @@ int main(void)
 	rig_close(&r);
 	test_asr("qwen3asr", &exact);
 	test_asr("qwen3asr-hf", &exact);
+	test_voxtral(&exact, &fast);
 	r = rig_open(OMNI, &fast, true);
 	test_rows(&r, "fast", 0.02, false);
 	test_prompts(&r, "fast", ROUGH);

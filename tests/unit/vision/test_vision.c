@@ -13,9 +13,14 @@
 #include "base/file.h"
 #include "tests/tap.h"
 #include "tests/unit/vision/golden.h"
+#include "tests/unit/vision/rows.h"
 #include "vision/vision.h"
+#include "vision/vision_choose.h"
 #include "vision/vision_patches.h"
 #include "vision/vision_tower.h"
+#include "tests/unit/created.h"
+
+CREATED(vision, vision_load_tower)
 
 #define GOLDEN "tests/golden/vision/"
 #define IMAGES "tests/golden/images/"
@@ -23,7 +28,7 @@
 #define ROUGH 0.05     /* fast */
 #define HALVES 0.01    /* of the largest number: rows of a tower with activations in halves */
 
-enum { MAX_IMAGES = 2, VOCAB = 512 };
+enum { MAX_IMAGES = 2 };
 
 static const struct image_limits limits = {1 << 20, 4096, 1 << 20};
 
@@ -351,40 +356,11 @@ static struct engine_prompt prompt_of(const struct prompt *p)
 				      .n_images = p->n_images, .space = p->space};
 }
 
-/* Logits of every token of p that is not found in the cache, (n - *out_cached, V), in steps of
- * `each` tokens. */
+/* As rows_run. */
 static float *run(struct rig *r, const struct prompt *p, int each, int *out_cached)
 {
 	const struct engine_prompt ep = prompt_of(p);
-	struct fail fail = {0};
-	struct engine_seq *s = engine_seq_create_in(r->e, &ep, out_cached);
-	float *logits = xcalloc((size_t)(p->n - *out_cached) * VOCAB, sizeof *logits);
-	enum status st = engine_seq_reserve(r->e, s, p->n - *out_cached);
-	for (int at = *out_cached, n; at < p->n && st == OK; at += n) {
-		n = MIN(each, p->n - at);
-		n = engine_seq_whole(r->e, s, n, p->n - at);
-		const struct engine_slice slice = {.seq = s, .tokens = p->ids + at, .n = n,
-						   .n_logits = n};
-		st = engine_step(r->e, &slice, 1, &fail);
-		const float *rows = st == OK ? engine_logits(r->e, 0) : NULL;
-		if (rows)
-			memcpy(logits + (size_t)(at - *out_cached) * VOCAB, rows,
-			       (size_t)n * VOCAB * sizeof *rows);
-	}
-	if (st != OK)
-		ok(false, "a prompt with an image runs: %s", fail.text);
-	engine_seq_destroy(r->e, s);
-	return logits;
-}
-
-static double logprob(const float *row, int32_t id)
-{
-	double sum = 0, most = row[0];
-	for (int i = 1; i < VOCAB; i++)
-		most = fmax(most, (double)row[i]);
-	for (int i = 0; i < VOCAB; i++)
-		sum += exp((double)row[i] - most);
-	return (double)row[id] - most - log(sum);
+	return rows_run(r->e, &ep, each, out_cached);
 }
 
 static void test_prompts(struct rig *r, double most, const char *how)
@@ -397,14 +373,14 @@ static void test_prompts(struct rig *r, double most, const char *how)
 		float *logits = run(r, &p, 64, &cached);
 		const json_t *want = json_object_get(p.golden, "prompt_logprobs");
 		for (int k = cached; k + 1 < p.n; k++, n++)
-			worst = worse_of(worst, fabs(logprob(logits + (size_t)(k - cached) * VOCAB,
-							 p.ids[k + 1]) -
-					 json_number_value(json_array_get(want, (size_t)k))));
+			worst = worse_of(
+				worst, fabs(rows_logprob(logits, k - cached, p.ids[k + 1]) -
+					    json_number_value(json_array_get(want, (size_t)k))));
 		const json_t *step = json_array_get(json_object_get(p.golden, "steps"), 0), *t;
 		size_t j;
 		json_array_foreach(json_object_get(step, "top"), j, t) {
 			int32_t id = (int32_t)json_integer_value(json_array_get(t, 0));
-			double d = logprob(logits + (size_t)(p.n - 1 - cached) * VOCAB, id);
+			double d = rows_logprob(logits, p.n - 1 - cached, id);
 			worst = worse_of(worst, fabs(d - json_number_value(json_array_get(t, 1))));
 		}
 		free(logits);
@@ -427,8 +403,8 @@ static void test_cache(struct rig *r)
 	is_int(cached, r->m->config.n_linear ? cached : last, "%sall of a prompt is found again",
 	       r->dir);
 	ok(cached > p.images[1].at, "%sbehind its second image", r->dir);
-	ok(memcmp(again, first + (size_t)(cached - begun) * VOCAB,
-		  (size_t)(p.n - cached) * VOCAB * sizeof *again) == 0,
+	ok(memcmp(again, first + (size_t)(cached - begun) * ROWS_VOCAB,
+		  (size_t)(p.n - cached) * ROWS_VOCAB * sizeof *again) == 0,
 	   "%swith the same bits, in other steps", r->dir);
 	free(again);
 	free(first);
@@ -463,10 +439,8 @@ static void test_found(struct rig *r)
 	double worst = 0;
 	ok(cached > before, "%s%d tokens of %d are found", r->dir, cached, p.n);
 	for (int k = cached; k + 1 < p.n; k++)
-		worst = worse_of(worst, fabs(logprob(first + (size_t)(k - before) * VOCAB,
-						 p.ids[k + 1]) -
-					 logprob(again + (size_t)(k - cached) * VOCAB,
-						 p.ids[k + 1])));
+		worst = worse_of(worst, fabs(rows_logprob(first, k - before, p.ids[k + 1]) -
+					 rows_logprob(again, k - cached, p.ids[k + 1])));
 	ok(worst < ROUGH, "%sbehind them log-probabilities differ by %.1e", r->dir, worst);
 	free(again);
 	free(first);
@@ -494,14 +468,14 @@ static void test_batch(struct rig *r)
 	struct fail fail = {0};
 	ok(engine_step(r->e, slices, 2, &fail) == OK, "%sboth in one step %s", r->dir,
 	   fail.text);
-	float both[2][VOCAB];
+	float both[2][ROWS_VOCAB];
 	for (int i = 0; i < 2; i++) {
 		memcpy(both[i], engine_logits(r->e, i), sizeof both[i]);
 		engine_seq_destroy(r->e, slices[i].seq);
 	}
 	for (int i = 0; i < 2; i++) {
 		alone[i] = run(r, &p[i], 9, &cached);
-		ok(memcmp(alone[i] + (size_t)(p[i].n - 1 - cached) * VOCAB, both[i],
+		ok(memcmp(alone[i] + (size_t)(p[i].n - 1 - cached) * ROWS_VOCAB, both[i],
 			  sizeof both[i]) == 0, "%sprompt %d has its own bits", r->dir, i);
 		free(alone[i]);
 		prompt_free(&p[i]);
@@ -737,6 +711,55 @@ static enum status counted_alloc(struct backend *b, size_t n, void **out)
 	return true_ops->alloc(b, n, out);
 }
 
+/* Which frames of a file are seen, against Transformers. */
+static void test_video_choices(void)
+{
+	struct buf b = golden_read(GOLDEN, "choices-video.tsv");
+	int n = 0, n_wrong = 0, n_refused = 0;
+	for (const char *line = b.p; *line; line = strchr(line, '\n') + 1, n++) {
+		struct vision_config c = {.frames = 2};
+		struct vision_choice choice = {0};
+		struct fail fail = {0};
+		int is_omni, begin = 0;
+		long long total;
+		if (sscanf(line, "%d %lld %lf %lf %d %d %d%n", &is_omni, &total, &choice.fps,
+			   &choice.want_fps, &choice.want_n, &c.video.min_frames,
+			   &c.video.max_frames, &begin) != 7)
+			break;
+		c.video.second = is_omni ? 13 : 0;
+		choice.n_frames = total;
+		enum status st = vision_choose(&c, &choice, &fail);
+		const char *at = line + begin;
+		if (at[1] == '\n') {
+			n_wrong += st != E_INVAL || !fail.text[0];
+			n_refused++;
+			continue;
+		}
+		int k = 0;
+		for (; *at != '\n'; k++) {
+			char *end;
+			long long want = strtoll(at + 1, &end, 10);
+			n_wrong += st != OK || k >= choice.n || choice.at[k] != want;
+			at = end;
+		}
+		n_wrong += k != choice.n;
+	}
+	ok(n > 230 && n_wrong == 0 && n_refused > 5, "frames of %d files, %d wrong, %d refused",
+	   n, n_wrong, n_refused);
+	buf_deinit(&b);
+	struct vision_config c = {.frames = 2, .video = {.fps = 2, .min_frames = 4,
+							 .max_frames = 768}};
+	for (int i = 0; i < 2; i++) {
+		struct vision_choice one = {.n_frames = 1};
+		c.video.second = i ? 13 : 0;
+		ok(vision_choose(&c, &one, NULL) == OK && one.n == 1 && one.at[0] == 0 &&
+		   one.fps == 24 && one.rate > 0, "a file of one frame, without a rate");
+		struct vision_choice long_one = {.n_frames = 1 << 20, .fps = 1e-3};
+		ok(vision_choose(&c, &long_one, NULL) == OK && long_one.n == 768 &&
+		   long_one.at[767] < 1 << 20 && long_one.rate >= 0.01, "a very slow one");
+	}
+}
+
 /* Settings of video in a model's folder. Frames that are not made as images are: no video, and
  * images as ever. */
 static void test_video_settings(void)
@@ -866,6 +889,7 @@ int main(void)
 		.max_pixels = 16 * 12 * 12, .std = {1, 1, 1}};
 	test_sizes();
 	test_video_sizes();
+	test_video_choices();
 	test_video_settings();
 	test_pixtral_sizes();
 	test_gemma4_sizes();

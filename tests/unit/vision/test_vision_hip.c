@@ -10,6 +10,9 @@
 #include "tests/unit/vision/golden.h"
 #include "vision/vision.h"
 #include "vision/vision_tower.h"
+#include "tests/unit/created.h"
+
+CREATED(vision, vision_load_tower)
 
 enum { D = 40, F = 56, OUT = 24, PATCH = 6, SIDE = 8, PATCHES = SIDE * SIDE };
 

@@ -12,9 +12,14 @@
  *   y[r] += ((u . x - zero xsum) scale[r] - min[r] xsum) x_scale
  *
  * Sub-blocks are added in order in every variant of the loop. Scales are converted to
- * floats for CHUNK blocks at a time. One or two inputs are multiplied right after
- * unpacking, in registers. For more inputs, the AVX-512 build unpacks a chunk to memory
- * in the first-level cache, for all tiles.
+ * floats for CHUNK blocks at a time. A few inputs are multiplied right after unpacking, in
+ * registers. For more inputs, a chunk is unpacked to memory in the first-level cache, for
+ * all tiles.
+ *
+ * For more than one input, a sum begins at BIAS. Then its bits are those of the float
+ * 1.5 2^23 + sum, and a fused multiply-add of scale and -1.5 2^23 scale converts and scales
+ * it at once. The result is the same: where is_biased, a scale has at most 19 bits and a sum
+ * less than 22, so that both products are exact.
  */
 #include "backend/cpu/simd/cpu_simd.h"
 
@@ -28,14 +33,23 @@ enum {
 	WORDS = 8,
 	CHUNK = 16,         /* blocks (32 columns) in a chunk: whole 256 columns */
 	SUBS = 2 * CHUNK,   /* most scales in a chunk */
+	BIAS = 0x4B400000,  /* the bits of 1.5 2^23 */
+#if CPU_AVX512
+	FEW = 4,            /* most inputs that are multiplied right after unpacking */
+#else
+	FEW = CPU_TOK,
+#endif
 };
 
 struct chunk {
 	float scale[SUBS][ROWS] __attribute__((aligned(64)));
 	float low[SUBS][ROWS]; /* minima of each scale */
-#if CPU_AVX512
-	uint8_t words[CHUNK * WORDS * ROWS * 4];
-#else
+	/* Of a tile of more than one input: where the sum of each sub-block and input begins;
+	 * or, for forms with minima, the float - xsum. */
+	int32_t first[SUBS][CPU_PADDED(CPU_TOK)];
+	float minus[SUBS][CPU_PADDED(CPU_TOK)];
+	uint8_t words[CHUNK * WORDS * ROWS * 4]; /* unpacked bytes, as in CPU_FORM_8 */
+#if !CPU_AVX512
 	int32_t zero[SUBS][ROWS]; /* zero points of CPU_FORM_4 and CPU_FORM_8 */
 #endif
 };
@@ -64,9 +78,27 @@ VINLINE int zero_of(enum cpu_form f)
 /* All bytes of a form are below this limit. */
 VINLINE int limit_of(enum cpu_form f)
 {
-	if (zero_of(f) == 128)
-		return 256;
-	return f == CPU_FORM_6 || zero_of(f) == 64 ? 128 : 32;
+	switch (f) {
+	case CPU_FORM_4: case CPU_FORM_4_MIN: return 16;
+	case CPU_FORM_6: return 64;
+	default: return zero_of(f) == 128 ? 256 : zero_of(f) == 64 ? 128 : 32;
+	}
+}
+
+/* True if BIAS serves: multiply-adds are fused, scales are short, and sums are small. */
+VINLINE bool is_biased(enum cpu_form f)
+{
+#if CPU_AVX512 || CPU_AVX2
+	switch (f) {
+	case CPU_FORM_4: case CPU_FORM_8: return false; /* scales of float32 */
+	case CPU_FORM_E2M1: return false; /* scales up to 2^127 */
+	case CPU_FORM_E2M1_16: return false; /* scales times any factor */
+	case CPU_FORM_NF4: return false; /* sums of 27 bits */
+	default: return true;
+	}
+#else
+	return false;
+#endif
 }
 
 /* Without an instruction for this, a shuffle is done byte by byte. Inlined in all its places,
@@ -341,46 +373,58 @@ static void load_scales(const struct cpu_panels *w, const uint8_t *panel, int32_
 
 /* --- products --------------------------------------------------------------------- */
 
-/* sum + the products of four words of weights and four words of the tile, n_x apart.
+/* sum + the products of n words of weights and n words of the tile, n_x apart.
  * limit: from limit_of. */
-VINLINE vi dot_four(vi sum, const vi *w, const int32_t *x, int n_x, int limit)
+VINLINE vi dot(vi sum, const vi *w, int n, const int32_t *x, int n_x, int limit)
 {
 #if CPU_AVX512
-CPU_UNROLL(4)
-	for (int i = 0; i < 4; i++)
+CPU_UNROLL(8)
+	for (int i = 0; i < n; i++)
 		sum = bytes_dot(sum, w[i], x[i * n_x]);
 	return sum;
 #else
+	const int per = 128 / limit; /* words whose products fit 16 bits together */
 	vh low = {0}, high = {0};
-CPU_UNROLL(4)
-	for (int i = 0; i < 4; i++, x += STEP * n_x) {
+CPU_UNROLL(8)
+	for (int i = 0; i < n; i++, x += STEP * n_x) {
 		if (limit > 128) { /* two products do not fit 16 bits: split the bytes */
 			low += words_dot(w[i] & 0x0F0F0F0F, x, n_x);
 			high += words_dot((vi)((vu)w[i] >> 4) & 0x0F0F0F0F, x, n_x);
-		} else if (limit > 32) { /* two products fit 16 bits, a sum of four does not */
-			sum += add_pairs(words_dot(w[i], x, n_x));
-		} else {
-			low += words_dot(w[i], x, n_x);
+			continue;
+		}
+		low += words_dot(w[i], x, n_x);
+		if ((i + 1) % per == 0) {
+			sum += add_pairs(low);
+			low = (vh){0};
 		}
 	}
-	if (limit > 128)
-		sum += add_pairs(high) * 16;
-	return limit > 128 || limit <= 32 ? sum + add_pairs(low) : sum;
+	return limit > 128 ? sum + add_pairs(high) * 16 + add_pairs(low) : sum;
 #endif
 }
 
-/* acc + the sum of a sub-block, scaled and with its minimum subtracted. */
-VINLINE vf add_scaled(vf acc, vi sum, const float *scale, const float *low, bool has_min,
-		      int32_t minus_xsum, float x_scale)
+/* A sub-block's scales and minima, for some rows. bias: -1.5 2^23 scale. */
+struct scaling {
+	vf scale, bias, low;
+};
+
+VINLINE struct scaling scaling_at(const struct chunk *c, int i, int v)
 {
-	vf f = floats_of(sum) * vf_load(scale);
+	vf scale = vf_load(c->scale[i] + VL * v);
+	return (struct scaling){scale, scale * -0x1.8p23f, vf_load(c->low[i] + VL * v)};
+}
+
+/* acc + the sum of a sub-block, scaled and with its minimum subtracted. */
+VINLINE vf add_scaled(vf acc, vi sum, struct scaling s, bool has_bias, bool has_min,
+		      float minus_xsum, float x_scale)
+{
+	vf f = has_bias ? vf_fma((vf)sum, s.scale, s.bias) : floats_of(sum) * s.scale;
 	if (has_min)
-		f = vf_fma(vf_load(low), floats_of(vi_all(minus_xsum)), f);
+		f = vf_fma(s.low, vf_all(minus_xsum), f);
 	return vf_fma(f, vf_all(x_scale), acc);
 }
 
-/* Blocks of a panel times n_x inputs, added to acc. q: the first block. fetch: what to
- * prefetch meanwhile, or NULL if another product has done so. */
+/* Blocks of a panel times n_x inputs, added to acc. q: the first block, or the chunk's
+ * words. fetch: what to prefetch meanwhile, or NULL if another product has done so. */
 struct product {
 	const uint8_t *q, *fetch;
 	size_t step; /* bytes of fetch for one block */
@@ -390,68 +434,93 @@ struct product {
 	float (*acc)[ROWS];
 };
 
-/* Zero points of sub-block i, for rows from VL v on. */
-VINLINE vi zero_at(const struct chunk *c, enum cpu_form f, int i, int v)
+/* Fill c->first, or c->minus, for p's blocks and tile. */
+static void begin_sums(const struct product *p, enum cpu_form f, struct chunk *c)
+{
+	const int n_sub = 32 / cpu_form_sub(f), n_x = p->n_x;
+	const vi zero = vi_all(zero_of(f)), bias = vi_all(is_biased(f) ? BIAS : 0);
+	const int32_t *xsum = p->tile + Q_WORDS * n_x;
+	for (int i = 0; i < p->n_blocks * n_sub; i++) {
+		for (int j = 0; j < n_x; j += VL) {
+			vi v = vi_load_some(xsum + j, n_x - j);
+			if (cpu_form_has_min(f))
+				vf_store(c->minus[i] + j, floats_of(v));
+			else
+				vi_store(c->first[i] + j, v * zero + bias);
+		}
+		xsum += (i + 1) % n_sub ? n_x : (Q_WORDS + 2) * n_x;
+	}
+}
+
+/* Where the sum of sub-block i and input j begins, for rows from VL v on. minus: the
+ * sub-block's - xsum. */
+VINLINE vi begin_at(const struct product *p, enum cpu_form f, bool is_alone, int i, int v,
+		    int j, int32_t minus)
 {
 #if !CPU_AVX512
 	if (f == CPU_FORM_4 || f == CPU_FORM_8)
-		return vi_load(c->zero[i] + VL * v);
+		return vi_load(p->c->zero[i] + VL * v) * vi_all(minus);
 #endif
-	return vi_all(zero_of(f));
+	if (is_alone)
+		return vi_all(zero_of(f)) * vi_all(minus);
+	return vi_all(cpu_form_has_min(f) ? is_biased(f) * BIAS : p->c->first[i][j]);
 }
 
 /* acc + the product of block b (rows from VL v on, unpacked to w) and input j of n_x.
  * tile: the tile's data of this block. low: NF4's lower bytes. */
 VINLINE vf add_block(vf acc, const struct product *p, enum cpu_form f, const vi *w,
-		     const vi *low, int b, int v, const int32_t *tile, int n_x, int j)
+		     const vi *low, const struct scaling *scaling, int b, int v,
+		     const int32_t *tile, int n_x, bool is_alone, int j)
 {
-	const int n_sub = 32 / cpu_form_sub(f);
+	const int n_sub = 32 / cpu_form_sub(f), n = WORDS / n_sub;
 	const int32_t *xsum = tile + Q_WORDS * n_x;
 	const float *x_scale = (const void *)(xsum + n_sub * n_x);
 CPU_UNROLL(2)
 	for (int s = 0; s < n_sub; s++) {
 		const int at = b * n_sub + s;
+		const int32_t *x = tile + n * s * STEP * n_x + j;
 		int32_t minus = xsum[s * n_x + j];
-		vi sum = zero_at(p->c, f, at, v) * vi_all(minus);
-CPU_UNROLL(2)
-		for (int i = 4 * s; i < 4 * s + 8 / n_sub; i += 4)
-			sum = dot_four(sum, w + i, tile + i * STEP * n_x + j, n_x,
-				       limit_of(f));
-		if (f == CPU_FORM_NF4) {
-			sum = sum * 256 + zero_at(p->c, f, at, v) * vi_all(minus);
-CPU_UNROLL(2)
-			for (int i = 0; i < 8; i += 4)
-				sum = dot_four(sum, low + i, tile + i * STEP * n_x + j, n_x,
-					       limit_of(f));
-		}
-		acc = add_scaled(acc, sum, p->c->scale[at] + VL * v, p->c->low[at] + VL * v,
-				 cpu_form_has_min(f), minus, x_scale[j]);
+		vi begin = begin_at(p, f, is_alone, at, v, j, minus);
+		vi sum = dot(begin, w + n * s, n, x, n_x, limit_of(f));
+		if (f == CPU_FORM_NF4)
+			sum = dot(sum * 256 + begin, low, n, x, n_x, limit_of(f));
+		acc = add_scaled(acc, sum, scaling[s], is_biased(f) && !is_alone,
+				 cpu_form_has_min(f),
+				 is_alone ? (float)minus : p->c->minus[at][j], x_scale[j]);
 	}
 	return acc;
 }
 
-VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x)
+/* is_bytes: p->q are the chunk's words. */
+VINLINE void run_blocks(const struct product *p, enum cpu_form f, int n_x, bool is_bytes)
 {
+	const size_t step = block_bytes(is_bytes ? CPU_FORM_8 : f);
+	const int n_sub = 32 / cpu_form_sub(f);
 	/* words of the tile for one input */
-	const int words = Q_WORDS + 32 / cpu_form_sub(f) + 1;
-	vf lone[N_VEC]; /* sums of a single input stay in registers */
+	const int words = Q_WORDS + n_sub + 1;
+	vf lone[N_VEC] = {{0}}; /* sums of a single input stay in registers */
 	for (int v = 0; v < N_VEC && n_x == 1; v++)
 		lone[v] = vf_load(p->acc[0] + VL * v);
 	for (int b = 0; b < p->n_blocks; b++) {
 		const int32_t *tile = p->tile + (size_t)b * (size_t)(words * n_x);
-		cpu_fetch(p->fetch + p->step * (size_t)b, cpu_form_bits(f));
+		if (p->fetch)
+			cpu_fetch(p->fetch + p->step * (size_t)b, cpu_form_bits(f));
 CPU_UNROLL(4)
 		for (int v = 0; v < N_VEC; v++) {
+			const uint8_t *q = p->q + (size_t)b * step;
+			struct scaling scaling[2] = {scaling_at(p->c, b * n_sub, v),
+						     scaling_at(p->c, b * n_sub + n_sub - 1, v)};
 			vi w[WORDS], low[WORDS];
-			unpack(f, p->q + (size_t)b * block_bytes(f), v, w);
+			unpack(is_bytes ? CPU_FORM_8 : f, q, v, w);
 			if (f == CPU_FORM_NF4)
-				unpack(NF4_LOW, p->q + (size_t)b * block_bytes(f), v, low);
+				unpack(NF4_LOW, q, v, low);
 			if (n_x == 1)
-				lone[v] = add_block(lone[v], p, f, w, low, b, v, tile, 1, 0);
+				lone[v] = add_block(lone[v], p, f, w, low, scaling, b, v, tile,
+						    1, true, 0);
 			for (int j = 0; j < n_x && n_x > 1; j++) {
 				float *acc = p->acc[j] + VL * v;
-				vf_store(acc, add_block(vf_load(acc), p, f, w, low, b, v,
-							tile, n_x, j));
+				vf_store(acc, add_block(vf_load(acc), p, f, w, low, scaling, b,
+							v, tile, n_x, false, j));
 			}
 		}
 	}
@@ -471,14 +540,13 @@ CPU_UNROLL(4)
 	static void blocks_##f(const struct product *p) \
 	{ \
 		if (p->n_x == 1) \
-			run_blocks(p, CPU_FORM_##f, 1); \
+			run_blocks(p, CPU_FORM_##f, 1, false); \
 		else \
-			run_blocks(p, CPU_FORM_##f, p->n_x); \
+			run_blocks(p, CPU_FORM_##f, p->n_x, false); \
 	}
 EACH_FORM(DEFINE)
 #undef DEFINE
 
-#if CPU_AVX512
 /* --- unpacked blocks -------------------------------------------------------------- */
 
 #define DEFINE(f) \
@@ -486,22 +554,26 @@ EACH_FORM(DEFINE)
 	{ \
 		const uint8_t *q = p->q; \
 		for (int b = 0; b < p->n_blocks; b++) { \
-			vi w[WORDS]; \
-			unpack(CPU_FORM_##f, q, 0, w); \
-			memcpy(out, w, sizeof w); \
-			out += sizeof w; \
+			for (int v = 0; v < N_VEC; v++) { \
+				vi w[WORDS]; \
+				unpack(CPU_FORM_##f, q, v, w); \
+				for (int i = 0; i < WORDS; i++) \
+					memcpy(out + 4 * (i * ROWS + VL * v), &w[i], \
+					       sizeof w[i]); \
+			} \
+			out += block_bytes(CPU_FORM_8); \
 			q += block_bytes(CPU_FORM_##f); \
 		} \
 	}
 EACH_FORM(DEFINE)
 #undef DEFINE
 
+#if CPU_AVX512
 /* Like run_blocks, for blocks unpacked to bytes; n_x is a constant. Prefetching is done
  * here and not while unpacking, which takes too little time to hide it. */
-VINLINE void run_bytes(const struct product *p, enum cpu_form f, int n_x, int n_sub,
-		       bool has_min)
+VINLINE void run_bytes(const struct product *p, int bits, int n_x, int n_sub, bool has_min,
+		       bool has_bias)
 {
-	const int zero = zero_of(f), bits = cpu_form_bits(f);
 	const uint8_t *q = p->q;
 	const int32_t *tile = p->tile;
 	vf acc[CPU_TOK];
@@ -509,16 +581,17 @@ CPU_UNROLL(12)
 	for (int j = 0; j < n_x; j++)
 		acc[j] = vf_load(p->acc[j]);
 	for (int b = 0; b < p->n_blocks; b++) {
-		const int32_t *xsum = tile + Q_WORDS * n_x;
-		const float *x_scale = (const void *)(xsum + n_sub * n_x);
+		const float *x_scale = (const void *)(tile + (Q_WORDS + n_sub) * n_x);
 		if (p->fetch)
 			cpu_fetch(p->fetch + p->step * (size_t)b, bits);
 CPU_UNROLL(2)
-		for (int s = 0; s < n_sub; s++, xsum += n_x) {
+		for (int s = 0; s < n_sub; s++) {
+			const int at = b * n_sub + s;
+			const struct scaling scaling = scaling_at(p->c, at, 0);
 			vi sum[CPU_TOK];
 CPU_UNROLL(12)
 			for (int j = 0; j < n_x; j++)
-				sum[j] = has_min ? (vi){0} : vi_all(xsum[j]) * zero;
+				sum[j] = vi_all(has_min ? has_bias * BIAS : p->c->first[at][j]);
 CPU_UNROLL(8)
 			for (int i = 0; i < WORDS / n_sub; i++, q += 4 * ROWS) {
 				vi w = vi_load(q);
@@ -526,12 +599,10 @@ CPU_UNROLL(12)
 				for (int j = 0; j < n_x; j++)
 					sum[j] = bytes_dot(sum[j], w, *tile++);
 			}
-			const float *scale = p->c->scale[b * n_sub + s];
-			const float *low = p->c->low[b * n_sub + s];
 CPU_UNROLL(12)
 			for (int j = 0; j < n_x; j++)
-				acc[j] = add_scaled(acc[j], sum[j], scale, low, has_min,
-						    xsum[j], x_scale[j]);
+				acc[j] = add_scaled(acc[j], sum[j], scaling, has_bias, has_min,
+						    p->c->minus[at][j], x_scale[j]);
 		}
 		tile += (n_sub + 1) * n_x;
 	}
@@ -543,28 +614,53 @@ CPU_UNROLL(12)
 #define EACH_COUNT(X, kind) \
 	X(1, kind) X(2, kind) X(3, kind) X(4, kind) X(5, kind) X(6, kind) \
 	X(7, kind) X(8, kind) X(9, kind) X(10, kind) X(11, kind) X(12, kind)
-/* kind: first digit, sub-blocks of a block (1 or 2); second digit, has minima */
+/* kind: first digit, sub-blocks of a block (1 or 2); second digit, 0: neither bias nor
+ * minima, 1: bias, 2: both */
 #define DEFINE(n, kind) \
-	static void bytes_##kind##_##n(const struct product *p, enum cpu_form f) \
+	static void bytes_##kind##_##n(const struct product *p, int bits) \
 	{ \
-		run_bytes(p, f, n, kind / 10, kind % 10); \
+		run_bytes(p, bits, n, kind / 10, kind % 10 == 2, kind % 10 > 0); \
 	}
 EACH_COUNT(DEFINE, 10)
 EACH_COUNT(DEFINE, 11)
+EACH_COUNT(DEFINE, 12)
 EACH_COUNT(DEFINE, 20)
 EACH_COUNT(DEFINE, 21)
+EACH_COUNT(DEFINE, 22)
 #undef DEFINE
 _Static_assert(CPU_TOK == 12, "EACH_COUNT");
 
 static void multiply_bytes(const struct product *p, enum cpu_form f)
 {
-	typedef void one(const struct product *p, enum cpu_form f);
+	typedef void one(const struct product *p, int bits);
 #define NAME(n, kind) bytes_##kind##_##n,
-	static one *const all[2][2][CPU_TOK] = {
-		{{EACH_COUNT(NAME, 10)}, {EACH_COUNT(NAME, 11)}},
-		{{EACH_COUNT(NAME, 20)}, {EACH_COUNT(NAME, 21)}}};
+	static one *const all[2][3][CPU_TOK] = {
+		{{EACH_COUNT(NAME, 10)}, {EACH_COUNT(NAME, 11)}, {EACH_COUNT(NAME, 12)}},
+		{{EACH_COUNT(NAME, 20)}, {EACH_COUNT(NAME, 21)}, {EACH_COUNT(NAME, 22)}}};
 #undef NAME
-	all[cpu_form_sub(f) == 16][cpu_form_has_min(f)][p->n_x - 1](p, f);
+	all[cpu_form_sub(f) == 16][is_biased(f) + cpu_form_has_min(f)][p->n_x - 1](
+		p, cpu_form_bits(f));
+}
+#else
+#define DEFINE(f) \
+	static void bytes_##f(const struct product *p) \
+	{ \
+		if (p->n_x == CPU_TOK) \
+			run_blocks(p, CPU_FORM_##f, CPU_TOK, true); \
+		else \
+			run_blocks(p, CPU_FORM_##f, p->n_x, true); \
+	}
+EACH_FORM(DEFINE)
+#undef DEFINE
+
+static void multiply_bytes(const struct product *p, enum cpu_form f)
+{
+	static void (*const run[CPU_FORM_COUNT])(const struct product *p) = {
+#define NAME(f) [CPU_FORM_##f] = bytes_##f,
+		EACH_FORM(NAME)
+#undef NAME
+	};
+	run[f](p);
 }
 #endif
 
@@ -572,7 +668,7 @@ static void multiply_bytes(const struct product *p, enum cpu_form f)
 
 /* Multiply p's blocks, which begin at block b of the panel, by all tiles. */
 static void multiply_tiles(struct product *p, const struct cpu_panels *w, int32_t b,
-			   const struct cpu_tiles *t,
+			   const struct cpu_tiles *t, struct chunk *c,
 			   float (*out)[CPU_TOK][CPU_PANEL_ROWS])
 {
 	static void (*const run[CPU_FORM_COUNT])(const struct product *p) = {
@@ -587,14 +683,13 @@ static void multiply_tiles(struct product *p, const struct cpu_panels *w, int32_
 		p->acc = out[i];
 		p->tile = tile + (size_t)b * (size_t)(words * p->n_x);
 		tile += (size_t)(w->k / CPU_BLOCK) * (size_t)(words * p->n_x);
-#if CPU_AVX512
-		if (p->q == p->c->words) {
+		if (p->n_x > 1 || p->q == c->words)
+			begin_sums(p, w->form, c);
+		if (p->q == p->c->words)
 			multiply_bytes(p, w->form);
-			p->fetch = NULL;
-			continue;
-		}
-#endif
-		run[w->form](p);
+		else
+			run[w->form](p);
+		p->fetch = NULL;
 	}
 }
 
@@ -603,17 +698,15 @@ static void multiply_tiles(struct product *p, const struct cpu_panels *w, int32_
 static void spread(struct product *p, enum cpu_form f, const struct cpu_tiles *t,
 		   struct chunk *c)
 {
-#if CPU_AVX512
 	static void (*const all[CPU_FORM_COUNT])(const struct product *p, uint8_t *out) = {
 #define NAME(f) [CPU_FORM_##f] = unpack_##f,
 		EACH_FORM(NAME)
 #undef NAME
 	};
-	if ((t->n == 1 && t->n_x[0] <= 4) || f == CPU_FORM_NF4)
+	if ((t->n == 1 && t->n_x[0] <= FEW) || f == CPU_FORM_NF4)
 		return;
 	all[f](p, c->words);
 	p->q = c->words;
-#endif
 }
 
 void ISA(cpu_panel_codes)(const struct cpu_panels *w, int32_t i_panel,
@@ -634,6 +727,6 @@ void ISA(cpu_panel_codes)(const struct cpu_panels *w, int32_t i_panel,
 			.c = &c};
 		load_scales(w, panel, b * n_sub, n * n_sub, &c);
 		spread(&p, w->form, t, &c);
-		multiply_tiles(&p, w, b, t, out);
+		multiply_tiles(&p, w, b, t, &c, out);
 	}
 }

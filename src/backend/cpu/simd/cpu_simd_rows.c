@@ -82,7 +82,8 @@ VINLINE vf activate(const struct activation *act, vf g, vf u)
 	vf limit = vf_all(act->limit), alpha = vf_all(act->alpha);
 	if (act->kind == ACT_SCALED)
 		return vf_silu(alpha * g) * (vf_all(act->scale) * u);
-	g = vf_select(g > limit, limit, g);
+	vf most = act->kind == ACT_CLIPPED ? vf_all(act->gate_limit) : limit;
+	g = vf_select(g > most, most, g);
 	u = vf_select(u > limit, limit, u);
 	u = vf_select(u < -limit, -limit, u);
 	if (act->kind == ACT_CLIPPED)

@@ -80,6 +80,26 @@ VINLINE vi vi_load(const void *p)
 	return v;
 }
 
+VINLINE void vi_store(void *p, vi v)
+{
+	memcpy(p, &v, sizeof v);
+}
+
+/* Load the first n lanes, or all if there are no more; the others are zero. */
+VINLINE vi vi_load_some(const int32_t *p, int n)
+{
+	if (n >= VL)
+		return vi_load(p);
+#if CPU_AVX512
+	return (vi)_mm512_maskz_loadu_epi32((__mmask16)((1u << n) - 1), p);
+#elif CPU_AVX2
+	vi mask = (vi){0, 1, 2, 3, 4, 5, 6, 7} < n;
+	return (vi)_mm256_maskload_epi32(p, (__m256i)mask);
+#else
+	return (vi){p[0], n > 1 ? p[1] : 0, n > 2 ? p[2] : 0, 0};
+#endif
+}
+
 VINLINE vhalf vhalf_load(const uint16_t *p)
 {
 	vhalf v;

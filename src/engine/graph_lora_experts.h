@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * LoRA adapters of routed experts, for graph_lora.c: which modules are theirs, and their matrices
+ * on the device. A layer's are one module for each expert, or one for all of them; gate and up may
+ * be one, too. Thread: engine.
+ */
+#pragma once
+#include "engine/graph.h"
+#include "model/lora.h"
+
+/* Of one layer, on the device. */
+struct lora_experts {
+	struct lora_part *part; /* of all adapters, as in struct moe_lora; NULL: none has one */
+};
+
+/* Marks in is_taken (l->n_modules) the modules that are for experts of layer i. Fails where one has
+ * other sizes, or two are for the same rows. */
+enum status graph_lora_experts_match(const struct graph *g, int i, const struct lora *l,
+				     bool *is_taken, struct fail *fail) MUST_USE;
+/* Takes memory for the parts of layer i, of which graph_lora_experts_has is true, and fills it
+ * unless g->measured. */
+enum status graph_lora_experts_fill(struct graph *g, int i, struct lora_experts *out,
+				    struct fail *fail) MUST_USE;
+/* True if an adapter changes experts of layer i. */
+bool graph_lora_experts_has(const struct graph *g, int i);
