@@ -25,7 +25,7 @@ ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 LATENT = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
 MLP = ["gate_proj", "up_proj", "down_proj"]
 STACKS = ["experts.gate_up_proj", "experts.down_proj"]
-# Folder: the model, and the settings of the adapter.
+# Folder: the model, and the settings of the adapter. Its place here is its seed: add at the end.
 ADAPTERS = {
     # Every kind of module; ranks and factors that differ.
     "all": ("llama-biases", {"r": 4, "lora_alpha": 6, "target_modules": ATTENTION + MLP,
