@@ -74,7 +74,7 @@ static enum status put_order(struct graph *g, struct fail *fail)
 	int32_t *host = xmalloc((size_t)n * sizeof *host);
 	for (int32_t i = 0; i < n; i++)
 		host[i] = i % EAGLE_TAPS * t + i / EAGLE_TAPS;
-	enum status st = graph_put_ints(g, host, (size_t)n, &g->eagle.order, fail);
+	enum status st = graph_put(g, host, (size_t)n * sizeof *host, &g->eagle.order, fail);
 	free(host);
 	return st;
 }

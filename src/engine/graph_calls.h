@@ -111,9 +111,10 @@ enum status graph_put_floats(struct graph *g, const float *host, size_t n,
 /* The same of memory that was allocated for it, and is freed. */
 enum status graph_put_own(struct graph *g, float *host, size_t n, const float **out,
 			  struct fail *fail) MUST_USE;
-/* The same for integers, and waits until `host` may go. put_count: of 0, 1, 2 … n - 1. */
-enum status graph_put_ints(struct graph *g, const int32_t *host, size_t n, const int32_t **out,
-			   struct fail *fail) MUST_USE;
+/* Copies bytes to memory of the device, unless g->measured, and waits until `host` may go. out:
+ * where the pointer goes. put_count: 0, 1, 2 … n - 1. */
+enum status graph_put(struct graph *g, const void *host, size_t n_bytes, void *out,
+		      struct fail *fail) MUST_USE;
 enum status graph_put_count(struct graph *g, size_t n, const int32_t **out,
 			    struct fail *fail) MUST_USE;
 enum status graph_put_filled(struct graph *g, float x, size_t n, const float **out,

@@ -82,18 +82,18 @@ enum status graph_put_scaled(struct graph *g, int i, const char *name, int32_t n
 	return graph_put_own(g, scaled, (size_t)n, out, fail);
 }
 
-enum status graph_put_ints(struct graph *g, const int32_t *host, size_t n, const int32_t **out,
-			   struct fail *fail)
+enum status graph_put(struct graph *g, const void *host, size_t n_bytes, void *out,
+		      struct fail *fail)
 {
-	int32_t *on;
-	enum status st = graph_alloc(g, n * sizeof *on, &on, fail);
+	void *on;
+	enum status st = graph_alloc(g, n_bytes, &on, fail);
 	if (st != OK || g->measured)
 		return st;
-	st = g->b->ops->upload(g->b, on, host, n * sizeof *on);
+	st = g->b->ops->upload(g->b, on, host, n_bytes);
 	if (st == OK) /* an upload may still be reading it */
 		st = g->b->ops->sync(g->b, fail);
 	if (st == OK)
-		*out = on;
+		memcpy(out, &on, sizeof on);
 	return st;
 }
 
@@ -103,7 +103,7 @@ enum status graph_put_count(struct graph *g, size_t n, const int32_t **out,
 	int32_t *host = xmalloc(n * sizeof *host);
 	for (size_t i = 0; i < n; i++)
 		host[i] = (int32_t)i;
-	enum status st = graph_put_ints(g, host, n, out, fail);
+	enum status st = graph_put(g, host, n * sizeof *host, out, fail);
 	free(host);
 	return st;
 }

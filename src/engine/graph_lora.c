@@ -18,7 +18,7 @@ struct lora_slot {
 
 struct graph_lora {
 	struct lora_slot *slots; /* (n_layers, LORA_TARGETS) */
-	struct lora_experts *experts; /* (n_layers) */
+	struct lora_part **experts; /* (n_layers), of graph_lora_experts_fill; NULL: none changes */
 	int32_t rank;            /* the largest */
 	float *low, *high;       /* work of lora_add and moe_lora */
 };
@@ -41,14 +41,6 @@ static enum status fail_shape(const struct lora *l, const struct lora_module *o,
 	return fail_at(fail, E_CONFIG, "lora", "%.120s: %.80s is for a layer of %d inputs and %d "
 		       "outputs, and this model's has %d and %d: the adapter was made for another "
 		       "base model", l->path, o->file_name, (int)o->k, (int)o->n, (int)k, (int)n);
-}
-
-static enum status fail_twice(const struct lora *l, int i, const struct lora_target *t,
-			      struct fail *fail)
-{
-	return fail_at(fail, E_UNSUPPORTED, "lora", "%.120s: %.80s and %.80s are matrices for the "
-		       "same rows: an adapter has one of them", l->path,
-		       lora_find(l, i, t->name)->file_name, lora_find(l, i, t->whole)->file_name);
 }
 
 /* Why the model does not take a module. */
@@ -81,9 +73,11 @@ static enum status match_one(const struct graph *g, const struct lora *l, struct
 		for (int k = 0; k < n && st == OK; k++) {
 			bool is_whole;
 			const struct lora_module *o = module_for(l, i, &t[k], &is_whole);
+			const struct lora_module *whole =
+				*t[k].whole ? lora_find(l, i, t[k].whole) : NULL;
 			int32_t rows = is_whole ? t[k].all : t[k].n;
-			if (o && !is_whole && *t[k].whole && lora_find(l, i, t[k].whole))
-				st = fail_twice(l, i, &t[k], fail);
+			if (o && whole && o != whole)
+				st = graph_lora_fail_twice(l, o, whole, fail);
 			else if (o && (o->n != rows || o->k != t[k].k))
 				st = fail_shape(l, o, rows, t[k].k, fail);
 			if (o)
@@ -110,11 +104,6 @@ enum status graph_lora_match(const struct graph *g, struct fail *fail)
 
 /* --- memory -------------------------------------------------------------------------------- */
 
-static enum lora_type type_of(enum dtype t)
-{
-	return t == DTYPE_F16 ? LORA_F16 : t == DTYPE_BF16 ? LORA_BF16 : LORA_F32;
-}
-
 /* Of B (N, R) the rows of the target, as (R, n). A number has 2 or 4 bytes. */
 static void turn(const struct lora_module *o, const struct lora_target *t, bool is_whole, void *to)
 {
@@ -135,22 +124,16 @@ static enum status put_part(struct graph *g, const struct lora_module *o,
 {
 	size_t rank = (size_t)o->rank, n = (size_t)t->n, k = (size_t)t->k;
 	size_t bytes = dtype_bytes(o->type), n_a = rank * k * bytes, n_b = rank * n * bytes;
-	void *a, *b;
-	const struct graph_want wanted[] = {{&a, n_a}, {&b, n_b}};
-	enum status st = graph_take_all(g, wanted, ARRAY_LEN(wanted), fail);
-	if (st != OK || g->measured)
-		return st;
-	void *turned = xmalloc(n_b);
-	turn(o, t, is_whole, turned);
-	st = g->b->ops->upload(g->b, a, o->a, n_a);
+	void *a = NULL, *b = NULL, *turned = NULL;
+	if (!g->measured) {
+		turned = xmalloc(n_b);
+		turn(o, t, is_whole, turned);
+	}
+	enum status st = graph_put(g, o->a, n_a, &a, fail);
 	if (st == OK)
-		st = g->b->ops->upload(g->b, b, turned, n_b);
-	if (st == OK) /* an upload may still be reading it */
-		st = g->b->ops->sync(g->b, fail);
+		st = graph_put(g, turned, n_b, &b, fail);
 	free(turned);
-	*out = (struct lora_part){.a = t->is_transposed ? b : a, .b = t->is_transposed ? a : b,
-				  .rank = o->rank, .scale = o->scale,
-				  .type = (int32_t)type_of(o->type)};
+	*out = t->is_transposed ? graph_lora_part(o, b, a) : graph_lora_part(o, a, b);
 	return st;
 }
 
@@ -159,7 +142,7 @@ static enum status fill_slot(struct graph *g, int i, const struct lora_target *t
 			     struct lora_slot *slot, struct fail *fail)
 {
 	size_t n_loras = (size_t)g->limits.n_loras, n_bytes = n_loras * sizeof(struct lora_part);
-	struct lora_part *parts = xcalloc(n_loras, sizeof *parts), *on;
+	struct lora_part *parts = xcalloc(n_loras, sizeof *parts);
 	enum status st = OK;
 	bool is_changed = false;
 	for (size_t k = 0; k < n_loras && st == OK; k++) {
@@ -169,13 +152,9 @@ static enum status fill_slot(struct graph *g, int i, const struct lora_target *t
 			st = put_part(g, o, t, is_whole, &parts[k], fail);
 		is_changed |= o != NULL;
 	}
-	if (st == OK && is_changed)
-		st = graph_alloc(g, n_bytes, &on, fail);
-	if (st == OK && is_changed && !g->measured) {
-		st = g->b->ops->upload(g->b, on, parts, n_bytes);
-		if (st == OK)
-			st = g->b->ops->sync(g->b, fail);
-		*slot = (struct lora_slot){t->w, on};
+	if (st == OK && is_changed) {
+		slot->w = t->w;
+		st = graph_put(g, parts, n_bytes, &slot->part, fail);
 	}
 	free(parts);
 	return st;
@@ -343,9 +322,9 @@ bool graph_lora_experts(const struct graph *g, const struct layer *l, const stru
 			struct moe_lora *out)
 {
 	ptrdiff_t i = l - g->layers;
-	if (!has_adapters(g, s) || i >= g->n_layers || !g->lora->experts[i].part)
+	if (!has_adapters(g, s) || i >= g->n_layers || !g->lora->experts[i])
 		return false;
-	*out = (struct moe_lora){.part = g->lora->experts[i].part, .adapter = s->ids.lora,
+	*out = (struct moe_lora){.part = g->lora->experts[i], .adapter = s->ids.lora,
 				 .scale = s->ids.lora_scale, .rank = g->lora->rank,
 				 .low = g->lora->low, .high = g->lora->high};
 	return true;

@@ -76,6 +76,14 @@ static enum status check_form(const struct graph *g, int i, const struct lora *l
 	return OK;
 }
 
+enum status graph_lora_fail_twice(const struct lora *l, const struct lora_module *one,
+				  const struct lora_module *other, struct fail *fail)
+{
+	return fail_at(fail, E_UNSUPPORTED, "lora", "%.120s: %.80s and %.80s are matrices for the "
+		       "same rows: an adapter has one of them", l->path, one->file_name,
+		       other->file_name);
+}
+
 enum status graph_lora_experts_match(const struct graph *g, int i, const struct lora *l,
 				     bool *is_taken, struct fail *fail)
 {
@@ -89,10 +97,7 @@ enum status graph_lora_experts_match(const struct graph *g, int i, const struct 
 			if (!o)
 				continue;
 			if (found)
-				return fail_at(fail, E_UNSUPPORTED, "lora", "%.120s: %.80s and "
-					       "%.80s are matrices for the same rows: an adapter "
-					       "has one of them", l->path, found->file_name,
-					       o->file_name);
+				return graph_lora_fail_twice(l, found, o, fail);
 			enum status st = check_form(g, i, l, o, &forms[k], fail);
 			if (st != OK)
 				return st;
@@ -134,9 +139,12 @@ static void copy_rows(const struct expert_rows *r, int32_t n, char *to)
 			       bytes);
 }
 
-static enum lora_type type_of(enum dtype t)
+struct lora_part graph_lora_part(const struct lora_module *o, const void *a, const void *b)
 {
-	return t == DTYPE_F16 ? LORA_F16 : t == DTYPE_BF16 ? LORA_BF16 : LORA_F32;
+	enum lora_type type = o->type == DTYPE_F16 ? LORA_F16 :
+			      o->type == DTYPE_BF16 ? LORA_BF16 : LORA_F32;
+	return (struct lora_part){.a = a, .b = b, .rank = o->rank, .scale = o->scale,
+				  .type = (int32_t)type};
 }
 
 /* Rows of B that product `which` has. */
@@ -169,9 +177,7 @@ static enum status put_adapter(struct graph *g, const struct lora *l, int i,
 		if (!r.o)
 			continue;
 		copy_rows(&r, n, host + at);
-		part[p] = (struct lora_part){.a = on + at, .b = on + at + a_bytes(&r),
-					     .rank = r.o->rank, .scale = r.o->scale,
-					     .type = (int32_t)type_of(r.o->type)};
+		part[p] = graph_lora_part(r.o, on + at, on + at + a_bytes(&r));
 		at += a_bytes(&r) + b_bytes(&r, n);
 	}
 	st = g->b->ops->upload(g->b, on, host, n_bytes);
@@ -192,24 +198,17 @@ bool graph_lora_experts_has(const struct graph *g, int i)
 	return false;
 }
 
-enum status graph_lora_experts_fill(struct graph *g, int i, struct lora_experts *out,
+enum status graph_lora_experts_fill(struct graph *g, int i, struct lora_part **out,
 				    struct fail *fail)
 {
 	size_t n = (size_t)g->layers[i].experts.n * MOE_LORA_PARTS;
 	size_t n_loras = (size_t)g->limits.n_loras;
-	size_t n_bytes = n_loras * n * sizeof(struct lora_part);
-	struct lora_part *parts, *on = NULL;
-	parts = xcalloc(n_loras * n, sizeof *parts);
+	struct lora_part *parts = xcalloc(n_loras * n, sizeof *parts);
 	enum status st = OK;
 	for (size_t k = 0; k < n_loras && st == OK; k++)
 		st = put_adapter(g, g->limits.loras[k], i, parts + k * n, fail);
 	if (st == OK)
-		st = graph_alloc(g, n_bytes, &on, fail);
-	if (st == OK && !g->measured)
-		st = g->b->ops->upload(g->b, on, parts, n_bytes);
-	if (st == OK && !g->measured)
-		st = g->b->ops->sync(g->b, fail);
+		st = graph_put(g, parts, n_loras * n * sizeof *parts, out, fail);
 	free(parts);
-	out->part = on;
 	return st;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/graph_lora_targets.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "engine/graph_calls.h"
@@ -14,6 +15,7 @@ struct lora_list {
 static struct lora_target *add(struct lora_list *l, const char *name, const struct weight *w,
 			       int32_t n, int32_t k)
 {
+	assert(l->n < LORA_TARGETS);
 	struct lora_target *t = &l->t[l->n++];
 	*t = (struct lora_target){.w = w, .n = n, .k = k};
 	snprintf(t->name, sizeof t->name, "%s", name);

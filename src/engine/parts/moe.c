@@ -85,7 +85,7 @@ static enum status load_fixed(struct graph *g, int i, struct moe *m,
 	graph_layer_name(g, i, "mlp.gate.tid2eid", name);
 	enum status st = model_choices(g->m, name, n_vocab, m->n_used, m->n,
 				       &host, fail);
-	return st == OK ? graph_put_ints(g, host, n, &m->fixed, fail) : st;
+	return st == OK ? graph_put(g, host, n * sizeof *host, &m->fixed, fail) : st;
 }
 
 static enum status load_router(struct graph *g, int i, struct moe *m,
