@@ -32,25 +32,16 @@ static void video_write(const void *p, size_t n)
 	}
 }
 
-static void video_send(enum video_wire_code code, double each, const struct reel *r, int64_t n)
+static void video_send(enum video_wire_code code, double rate, const struct reel *r, int64_t n)
 {
-	struct video_wire w;
-	memset(&w, 0, sizeof w); /* padding too */
-	w.magic = VIDEO_WIRE_MAGIC;
-	w.code = code;
-	w.width = r->width;
-	w.height = r->height;
-	w.n = n;
-	w.fps = each;
+	const struct video_wire w = {.magic = VIDEO_WIRE_MAGIC, .code = code, .width = r->width,
+				     .height = r->height, .n = n, .rate = rate};
 	video_write(&w, sizeof w);
 }
 
 static void video_fault(enum video_wire_code code, const char *text)
 {
-	struct video_wire w;
-	memset(&w, 0, sizeof w);
-	w.magic = VIDEO_WIRE_MAGIC;
-	w.code = code;
+	struct video_wire w = {.magic = VIDEO_WIRE_MAGIC, .code = code};
 	strncpy(w.text, text, sizeof w.text - 1);
 	video_write(&w, sizeof w);
 	_exit(0);

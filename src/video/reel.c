@@ -119,19 +119,11 @@ static int reel_turns(const AVStream *s)
 	return isfinite(degrees) ? (int)lrint(degrees / 90) & 3 : 0;
 }
 
-static const char *reel_open_decoder(struct reel *r, int64_t max_pixels)
+/* A decoder of a stream. Returns the fault: `unknown` where the codec does not do. */
+static const char *reel_open_codec(struct reel *r, const AVStream *s, const AVCodec *codec,
+				   int64_t max_pixels, const char *unknown, AVCodecContext **out)
 {
-	const AVCodec *codec = NULL;
-	r->stream = av_find_best_stream(r->format, AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
-	if (r->stream == AVERROR_DECODER_NOT_FOUND)
-		return "is in none of the codecs that are read: H.264, HEVC, VP8, VP9, AV1 and "
-		       "Motion JPEG";
-	if (r->stream < 0)
-		return "has no pictures";
-	const AVStream *s = r->format->streams[r->stream];
-	if (s->disposition & AV_DISPOSITION_ATTACHED_PIC)
-		return "has no pictures but a cover";
-	AVCodecContext *c = r->decoder = avcodec_alloc_context3(codec);
+	AVCodecContext *c = *out = avcodec_alloc_context3(codec);
 	if (!c || avcodec_parameters_to_context(c, s->codecpar) < 0)
 		return no_memory;
 	c->thread_count = 1; /* there are no others in here */
@@ -140,10 +132,25 @@ static const char *reel_open_decoder(struct reel *r, int64_t max_pixels)
 		c->max_pixels = max_pixels;
 	c->codec_whitelist = av_strdup(r->format->codec_whitelist);
 	int error = avcodec_open2(c, codec, NULL);
-	if (error < 0)
-		return error == AVERROR(ENOMEM) ? no_memory
-						: "is in none of the codecs that are read: H.264, "
-						  "HEVC, VP8, VP9, AV1 and Motion JPEG";
+	return error == AVERROR(ENOMEM) ? no_memory : error < 0 ? unknown : NULL;
+}
+
+static const char *reel_open_decoder(struct reel *r, int64_t max_pixels)
+{
+	static const char unknown[] = "is in none of the codecs that are read: H.264, HEVC, VP8, "
+				      "VP9, AV1 and Motion JPEG";
+	const AVCodec *codec = NULL;
+	r->stream = av_find_best_stream(r->format, AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
+	if (r->stream == AVERROR_DECODER_NOT_FOUND)
+		return unknown;
+	if (r->stream < 0)
+		return "has no pictures";
+	const AVStream *s = r->format->streams[r->stream];
+	if (s->disposition & AV_DISPOSITION_ATTACHED_PIC)
+		return "has no pictures but a cover";
+	const char *fault = reel_open_codec(r, s, codec, max_pixels, unknown, &r->decoder);
+	if (fault)
+		return fault;
 	const AVRational rate = s->avg_frame_rate;
 	r->turns = reel_turns(s);
 	bool is_sideways = r->turns & 1;
@@ -163,15 +170,7 @@ static const char *reel_open_ear(struct reel *r)
 	r->sound = av_find_best_stream(r->format, AVMEDIA_TYPE_AUDIO, -1, r->stream, &codec, 0);
 	if (r->sound < 0)
 		return r->sound == AVERROR_DECODER_NOT_FOUND ? unknown : NULL;
-	const AVStream *s = r->format->streams[r->sound];
-	AVCodecContext *c = r->ear = avcodec_alloc_context3(codec);
-	if (!c || avcodec_parameters_to_context(c, s->codecpar) < 0)
-		return no_memory;
-	c->thread_count = 1;
-	c->pkt_timebase = s->time_base;
-	c->codec_whitelist = av_strdup(r->format->codec_whitelist);
-	int error = avcodec_open2(c, codec, NULL);
-	return error == AVERROR(ENOMEM) ? no_memory : error < 0 ? unknown : NULL;
+	return reel_open_codec(r, r->format->streams[r->sound], codec, 0, unknown, &r->ear);
 }
 
 /* --- its packets ------------------------------------------------------------------------- */

@@ -90,7 +90,7 @@ static enum status video_receive_sound(struct video *v, int32_t *rate,
 	enum status st = video_receive(v, VIDEO_WIRE_SOUND, &w, is_gone, fail);
 	if (st == OK) {
 		v->n_samples = w.n;
-		*rate = (int32_t)w.fps;
+		*rate = (int32_t)w.rate;
 	}
 	if (st != OK || w.n == 0)
 		video_helper_stop(&v->helper);
@@ -111,8 +111,8 @@ static enum status video_count(struct video *v, bool hears, const _Atomic bool *
 		video_helper_stop(&v->helper);
 	if (st != OK)
 		return st;
-	bool is_known = w.fps >= MIN_FPS && w.fps <= MAX_FPS;
-	v->found = (struct video_found){w.width, w.height, w.n, is_known ? w.fps : 0,
+	bool is_known = w.rate >= MIN_FPS && w.rate <= MAX_FPS;
+	v->found = (struct video_found){w.width, w.height, w.n, is_known ? w.rate : 0,
 					v->n_samples > 0 ? rate : 0};
 	return OK;
 }
@@ -187,7 +187,7 @@ enum status video_read(struct video *v, const _Atomic bool *is_gone, struct buf 
 		st = video_receive(v, VIDEO_WIRE_FRAME, &w, is_gone, fail);
 	if (st == OK && (w.width != v->found.width || w.height != v->found.height ||
 			 w.n != v->n_read))
-		st = fail_set(fail, E_INVAL, "the video broke the program that reads it");
+		st = video_wire_strange(fail);
 	if (st == OK && !buf_try(out, n))
 		st = fail_set(fail, E_NOMEM, "no memory for a frame of %d x %d pixels",
 			      (int)w.width, (int)w.height);

@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "video/video_wire.h"
 
 /* How often a client that goes away is noticed. */
 enum { LOOK_MS = 50 };
@@ -130,35 +131,42 @@ enum status video_helper_start(struct video_helper *h, const char *program, char
 	return error ? E_UNSUPPORTED : OK;
 }
 
+/* Waits for its end, and gives its turn to another. Returns what waitpid says of it. */
+static int video_helper_bury(struct video_helper *h)
+{
+	int how = 0;
+	while (waitpid(h->pid, &how, 0) < 0 && errno == EINTR)
+		;
+	close(h->from);
+	h->is_on = false;
+	video_helper_pass();
+	return how;
+}
+
 void video_helper_stop(struct video_helper *h)
 {
 	if (!h->is_on)
 		return;
 	kill(h->pid, SIGKILL);
-	while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	close(h->from);
-	h->is_on = false;
-	video_helper_pass();
+	video_helper_bury(h);
+}
+
+static enum status video_helper_late(struct fail *fail)
+{
+	return fail_set(fail, E_LIMIT, "the video takes too long to read (video_timeout)");
 }
 
 /* It closed its pipe before it wrote all: how it ended, in words. */
 static enum status video_helper_ended(struct video_helper *h, struct fail *fail)
 {
-	int how = 0;
-	pid_t got;
-	while ((got = waitpid(h->pid, &how, 0)) < 0 && errno == EINTR)
-		;
-	close(h->from);
-	h->is_on = false;
-	video_helper_pass();
-	if (got == h->pid && WIFEXITED(how) && WEXITSTATUS(how) == 127)
+	int how = video_helper_bury(h);
+	if (WIFEXITED(how) && WEXITSTATUS(how) == 127)
 		return fail_set(fail, E_UNSUPPORTED, "files of video cannot be read: halod-video "
 				"does not start here: install libavformat, libavcodec, libavutil "
 				"and libswscale");
-	if (got == h->pid && WIFSIGNALED(how) && WTERMSIG(how) == SIGXCPU)
-		return fail_set(fail, E_LIMIT, "the video takes too long to read (video_timeout)");
-	return fail_set(fail, E_INVAL, "the video broke the program that reads it");
+	if (WIFSIGNALED(how) && WTERMSIG(how) == SIGXCPU)
+		return video_helper_late(fail);
+	return video_wire_strange(fail);
 }
 
 /* Waits until there is something to read. */
@@ -175,8 +183,7 @@ static enum status video_helper_wait(struct video_helper *h, const _Atomic bool 
 		if (is_gone && atomic_load(is_gone))
 			return fail_default(fail, E_CANCELLED);
 		if (h->left_us <= 0)
-			return fail_set(fail, E_LIMIT, "the video takes too long to read "
-					"(video_timeout)");
+			return video_helper_late(fail);
 	}
 }
 

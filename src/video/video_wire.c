@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-static enum status video_wire_strange(struct fail *fail)
+enum status video_wire_strange(struct fail *fail)
 {
 	return fail_set(fail, E_INVAL, "the video broke the program that reads it");
 }
@@ -34,7 +34,7 @@ enum status video_wire_check(const struct video_wire *w, enum video_wire_code wa
 	bool is_sound = want == VIDEO_WIRE_SOUND;
 	if (w->code != want || w->width < 1 || w->height < 1 || w->n < 0 ||
 	    w->n > (is_sound ? VIDEO_WIRE_MAX_SAMPLES : VIDEO_WIRE_MAX_FRAMES) ||
-	    !isfinite(w->fps) || w->fps < 0 || (is_sound && w->fps > VIDEO_WIRE_MAX_RATE))
+	    !isfinite(w->rate) || w->rate < 0 || (is_sound && w->rate > VIDEO_WIRE_MAX_RATE))
 		return video_wire_strange(fail);
 	int64_t pixels = (int64_t)w->width * w->height;
 	if ((l->max_side && MAX(w->width, w->height) > l->max_side) ||

@@ -21,7 +21,7 @@ struct video_wire {
 	int32_t width, height;
 	/* Frames in the file; of a frame: which of those asked for; of sound: samples. */
 	int64_t n;
-	double fps; /* frames in a second, on the average; 0: not known. Of sound: samples */
+	double rate; /* frames in a second, on the average; 0: not known. Of sound: samples */
 	char text[VIDEO_WIRE_TEXT]; /* of a fault: what is wrong with the video; ends in NUL */
 };
 
@@ -31,6 +31,8 @@ struct video_wire_limits {
 	int64_t max_pixels;
 };
 
+/* E_INVAL: halod-video ended, or wrote what it never writes. */
+enum status video_wire_strange(struct fail *fail) MUST_USE;
 /* Checks what was read as anyone's bytes: what is OK keeps to the limits. E_INVAL, E_LIMIT: the
  * fault that it tells, in plain letters, or that it is no such message. Thread: any. */
 enum status video_wire_check(const struct video_wire *w, enum video_wire_code want,

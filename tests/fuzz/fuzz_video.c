@@ -32,6 +32,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	       w.height <= 512 && w.width * w.height <= 1 << 16);
 	bool is_sound = want == VIDEO_WIRE_SOUND;
 	assert(w.n >= 0 && w.n <= (is_sound ? VIDEO_WIRE_MAX_SAMPLES : VIDEO_WIRE_MAX_FRAMES));
-	assert(w.fps >= 0 && w.fps <= (is_sound ? (double)VIDEO_WIRE_MAX_RATE : DBL_MAX));
+	assert(w.rate >= 0 && w.rate <= (is_sound ? (double)VIDEO_WIRE_MAX_RATE : DBL_MAX));
 	return 0;
 }

@@ -19,7 +19,7 @@
 
 static const struct video_wire good = {
 	.magic = VIDEO_WIRE_MAGIC, .code = VIDEO_WIRE_FOUND, .width = 64, .height = 48, .n = 24,
-	.fps = 12};
+	.rate = 12};
 
 static void test_wire(void)
 {
@@ -45,8 +45,8 @@ static void test_wire(void)
 	ROW(E_INVAL, "broke", w->n = 0);
 	ROW(E_INVAL, "broke", w->n = -1);
 	ROW(E_INVAL, "broke", w->n = INT64_MAX);
-	ROW(E_INVAL, "broke", w->fps = NAN);
-	ROW(E_INVAL, "broke", w->fps = -1);
+	ROW(E_INVAL, "broke", w->rate = NAN);
+	ROW(E_INVAL, "broke", w->rate = -1);
 	ROW(E_LIMIT, "101 x 1 pixels", w->width = 101; w->height = 1);
 	ROW(E_LIMIT, "100 x 51 pixels", w->width = 100; w->height = 51);
 	ROW(E_LIMIT, "pixels", w->width = w->height = INT32_MAX);
@@ -61,13 +61,13 @@ static void test_wire(void)
 	struct video_wire sound = good;
 	sound.code = VIDEO_WIRE_SOUND;
 	sound.n = 0;
-	sound.fps = VIDEO_WIRE_MAX_RATE;
+	sound.rate = VIDEO_WIRE_MAX_RATE;
 	ok(video_wire_check(&sound, VIDEO_WIRE_SOUND, &limits, &fail) == OK, "the sound's end");
 	sound.n = VIDEO_WIRE_MAX_SAMPLES + 1;
 	ok(video_wire_check(&sound, VIDEO_WIRE_SOUND, &limits, &fail) == E_INVAL,
 	   "more samples than a piece has");
 	sound.n = 1;
-	sound.fps = 2.0 * VIDEO_WIRE_MAX_RATE;
+	sound.rate = 2.0 * VIDEO_WIRE_MAX_RATE;
 	ok(video_wire_check(&sound, VIDEO_WIRE_SOUND, &limits, &fail) == E_INVAL,
 	   "more samples than a second has");
 }
@@ -147,11 +147,11 @@ static void test_lies_of_sound(void)
 	float x[8];
 	size_t n = 0;
 	sent.first.code = sent.next.code = VIDEO_WIRE_SOUND;
-	sent.first.fps = 16000;
+	sent.first.rate = 16000;
 	sent.first.n = 2;
 	sent.next.n = 0;
 	for (int i = 0; i < 3; i++) { /* the end at another rate, in time, and cut off */
-		sent.next.fps = i == 0 ? 8000 : 16000;
+		sent.next.rate = i == 0 ? 8000 : 16000;
 		struct str all = {(const char *)&sent, sizeof sent - (i == 2 ? sizeof good : 0)};
 		if (!ok(video_open(all, true, &limits, NULL, &v, &fail) == OK &&
 			video_found(v)->rate == 16000, "a lie that is believed: %s", fail.text))
