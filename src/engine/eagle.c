@@ -7,6 +7,8 @@
  *   x = f;  x += attention([norm(embedding of token p); norm(f)]);  x += mlp(norm(x))
  *   logits = Whead norm(x);  f of the next draft token = x
  *
+ * At the places of images and sounds the tower's rows stand for embeddings, if they are as wide.
+ *
  * The head runs in each step of the model, behind it, for keys and values of all tokens
  * (eagle_fill). The rest is as with an MTP layer (mtp.c), whose memory it uses: rows of hidden
  * states, and a stand-in for the first token's. Its vocabulary is its own: token i is token
@@ -18,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "engine/family.h"
+#include "engine/graph_images.h"
 #include "engine/mtp.h"
 
 static void eagle_layer(const struct graph *g, int i, struct layer *l)
@@ -113,8 +116,7 @@ static enum status run_mixer(struct graph *g, const struct graph_step *s, struct
 	int32_t t = s->b->n_tok, d = g->dim;
 	/* Hidden states are looked up as embeddings are. */
 	const struct weight hidden = mtp_hidden_table(g);
-	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = m->h,
-	    .scale = 1);
+	TRY(graph_images_embed(g, s, m->h, fail));
 	RUN(embed_rows, .n_tok = t, .table = &hidden, .token = s->ids.hidden, .x = g->x,
 	    .scale = 1);
 	RUN(rms_norm, .n_tok = t, .dim = d, .eps = g->eps, .x = m->h,

@@ -482,10 +482,7 @@ static enum status run_step(struct graph *g, const struct graph_step *s,
 	enum status st = OK;
 	RUN(copy_words, .n = g->n_ids, .x = g->ids_host, .y = g->ids);
 	if (!g->limits.target)
-		RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x,
-		    .scale = g->c->embed_scale);
-	if (!g->limits.target)
-		st = graph_images_rows(g, s, fail);
+		st = graph_images_embed(g, s, g->x, fail);
 	if (st == OK)
 		st = run_ropes(g, s, fail);
 	if (st == OK && g->family->begin)

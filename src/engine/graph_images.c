@@ -65,15 +65,20 @@ enum status graph_images_begin(struct graph *g)
 	return st;
 }
 
-enum status graph_images_rows(struct graph *g, const struct graph_step *s, struct fail *fail)
+enum status graph_images_embed(struct graph *g, const struct graph_step *s, float *x,
+			       struct fail *fail)
 {
 	size_t d = (size_t)g->c->d_model;
+	int32_t t = s->b->n_tok;
+	bool has_rows = !g->limits.target || g->c->eagle.dim == g->c->d_model;
 	enum status st = OK;
-	for (int i = 0; i < s->b->n_views && st == OK; i++) {
+	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = x,
+	    .scale = g->c->embed_scale);
+	for (int i = 0; has_rows && i < s->b->n_views && st == OK; i++) {
 		const struct engine_view *v = &s->b->views[i];
-		st = g->b->ops->upload(g->b, g->x + (size_t)v->tok * d,
+		st = g->b->ops->upload(g->b, x + (size_t)v->tok * d,
 				       v->image->rows + (size_t)v->first * d,
-				       (size_t)v->n * d * sizeof *g->x);
+				       (size_t)v->n * d * sizeof *x);
 	}
 	return st == OK ? OK : fail_set(fail, st, "an image's rows do not reach %s",
 					g->b->device);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Images in a step of a graph: rows in place of embeddings, what is added to them after the first
- * layers, and the axes of rope. Without limits.image_rules these functions do nothing. Thread:
- * engine.
+ * Embeddings and images in a step of a graph: rows in their place, what is added after the first
+ * layers, and the axes of rope. Without limits.image_rules there are no images. Thread: engine.
  */
 #pragma once
 #include "engine/graph.h"
@@ -19,9 +18,10 @@ bool graph_images_has_axes(const struct graph *g);
 enum status graph_images_alloc(struct graph *g, struct fail *fail) MUST_USE;
 /* Fill in the axes of rope, once the memory is there. */
 enum status graph_images_begin(struct graph *g) MUST_USE;
-/* In a step, after the embeddings: puts the images' rows in their place. */
-enum status graph_images_rows(struct graph *g, const struct graph_step *s,
-			     struct fail *fail) MUST_USE;
+/* x (T, D): the embeddings of the step's tokens, and the rows of images in their place. A head that
+ * drafts (limits.target) keeps embeddings if its width is not the model's. */
+enum status graph_images_embed(struct graph *g, const struct graph_step *s, float *x,
+			       struct fail *fail) MUST_USE;
 /* In a step, after layer i: adds the images' rows for that layer. */
 enum status graph_images_add(struct graph *g, const struct graph_step *s, int i,
 			    struct fail *fail) MUST_USE;

@@ -5,6 +5,8 @@
  *   x = Wfuse [norm(embedding of token p); norm(hidden state behind token p - 1)]
  *   x += attention(norm(x));  x += mlp(norm(x));  hidden = norm(x);  logits = Whead hidden
  *
+ * At the places of images and sounds the tower's rows stand for embeddings, as in the model.
+ *
  * A hidden state is what the output head reads: the output of the last norm of the model, or of
  * this layer. So the layer runs on its own result for one draft token more. Its attention sees all
  * earlier tokens: each step fills in keys and values for the tokens it has. The first token of a
@@ -20,6 +22,7 @@
 #include "base/alloc.h"
 #include "engine/eagle.h"
 #include "engine/family.h"
+#include "engine/graph_images.h"
 #include "engine/mtp.h"
 
 enum status mtp_load(struct graph *g, struct fail *fail)
@@ -96,8 +99,7 @@ static enum status run_mixer(struct graph *g, const struct graph_step *s, struct
 	int32_t t = s->b->n_tok, d = g->c->d_model;
 	/* Hidden states are looked up as embeddings are. */
 	const struct weight hidden = mtp_hidden_table(g);
-	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = m->x,
-	    .scale = g->c->embed_scale);
+	TRY(graph_images_embed(g, s, m->x, fail));
 	RUN(embed_rows, .n_tok = t, .table = &hidden, .token = s->ids.hidden, .x = m->h,
 	    .scale = 1);
 	RUN(rms_norm, .n_tok = t, .dim = d, .eps = g->c->norm_eps, .x = m->x,

@@ -15,6 +15,7 @@
  * chooses, and so it is here where the files have that indexer.
  */
 #include "engine/family.h"
+#include "engine/graph_images.h"
 #include "engine/mtp.h"
 
 static enum status load_half(struct graph *g, int half, struct weight *out, struct fail *fail)
@@ -75,8 +76,7 @@ static enum status run_mixer(struct graph *g, const struct graph_step *s, struct
 	const struct weight hidden = mtp_hidden_table(g);
 	int32_t t = s->b->n_tok;
 	TRY(look_up(g, &hidden, s->ids.hidden, t, r->n, fail));
-	RUN(embed_rows, .n_tok = t, .table = &g->embed, .token = s->ids.token, .x = g->x,
-	    .scale = g->c->embed_scale);
+	TRY(graph_images_embed(g, s, g->x, fail));
 	RUN(rms_norm, .n_tok = t, .dim = g->dim, .eps = g->eps, .x = g->x,
 	    .weight = m->embed_norm, .y = g->n);
 	RUN(linear, .n_tok = t, .x = g->n, .n_out = 1,

@@ -64,7 +64,8 @@ def draft(model, w, taps, ids):
     before = torch.cat([hidden[:1], hidden])
     ids, out = list(ids), []
     for _ in range(3):
-        x = layer(w, w["embed_tokens.weight"][torch.tensor(ids)], before)
+        # The head's table is the model's.
+        x = layer(w, model.get_input_embeddings()(torch.tensor([ids]))[0].double(), before)
         best = (w["lm_head.weight"] @ norm(x[-1], w["norm.weight"])).topk(2)
         at = int(best.indices[0])
         out.append([at + int(w["d2t"][at]), round(float(best.values[0] - best.values[1]), 4)])

@@ -13,8 +13,9 @@ the last one of a model that is one layer deeper.
 
 mtp.json has a text, and for some n what is drafted behind tokens [0, n): three tokens, each
 with how far its logit is above the next best. In qwen35-mtp and qwen3next-mtp a token alone
-decides the next one, so that their draft tokens are mostly right. make_mtp_gguf.py makes GGUF files
-of two of them."""
+decides the next one, so that their draft tokens are mostly right. In qwen35-mtp-again the layer
+computes what the model does. make_mtp_gguf.py makes GGUF files of two of them, make_mtp_images.py
+drafts behind images."""
 
 import json
 import os
@@ -52,6 +53,7 @@ MODELS = {
     "deepseekv32-mtp": (hf.DeepseekV32Config, hf.DeepseekV32ForCausalLM,
                         {**SPARSE, "num_hidden_layers": 3}, False),
     "qwen4exp-mtp": (hf.Qwen4ExpTextConfig, hf.Qwen4ExpForCausalLM, STREAMS, True),
+    "qwen35-mtp-again": (hf.Qwen3_5TextConfig, hf.Qwen3_5ForCausalLM, HYBRID, True),
 }
 LENGTHS = (12, 13, 17, 18, 19, 40, 44, 45)
 
@@ -155,23 +157,40 @@ def follow(model, extra, rng):
         extra[name] = torch.zeros(d, dtype=torch.bfloat16)
 
 
+def again(model, extra):
+    """The layer is the model's only one that does anything, and reads embeddings alone. So its
+    drafts are right where it reads what the model has read."""
+    first, second, layer = model.model.layers
+    d = model.config.hidden_size
+    with torch.no_grad():
+        first.linear_attn.out_proj.weight.zero_()
+        first.mlp.down_proj.weight.zero_()
+        layer.load_state_dict(second.state_dict())
+        embed = model.get_input_embeddings().weight
+        embed.copy_(torch.nn.functional.normalize(embed, dim=-1) * d ** 0.5)
+    extra["eh_proj"] = torch.cat([torch.eye(d), torch.zeros(d, d)], 1).to(torch.bfloat16)
+    extra["enorm"] = torch.zeros(d, dtype=torch.bfloat16)
+    extra["shared_head.norm"] = model.model.norm.weight.detach().to(torch.bfloat16)
+
+
 def norm(x, weight, plus_one, eps):
     x, weight = x.double(), weight.double()
     scale = torch.rsqrt((x * x).mean(-1, keepdim=True) + eps)
     return x * scale * (weight + 1 if plus_one else weight)
 
 
-def draft(model, layer, around, ids):
-    """Three tokens behind ids, whose last one the model has not read."""
+def draft(model, layer, around, ids, places=lambda n: torch.arange(n)[None]):
+    """Three tokens behind ids, whose last one the model has not read. places: the positions of
+    the first n tokens."""
     eps = model.config.rms_norm_eps
-    embed = model.get_input_embeddings().weight
+    embed = model.get_input_embeddings()
     head = model.get_output_embeddings().weight.double()
     hidden = around.hidden(model, ids[:-1])
     before = torch.cat([hidden[:1], hidden]).double()  # the first has none before it
     ids, out = list(ids), []
     for _ in range(3):
-        x = around.enter(embed[torch.tensor(ids)], before, eps).float()[None]
-        at = torch.arange(len(ids))[None]
+        x = around.enter(embed(torch.tensor([ids]))[0], before, eps).float()[None]
+        at = places(len(ids))
         mask = torch.full((len(ids), len(ids)), -1e30).triu(1)[None, None]
         y = layer(x, attention_mask=mask, position_ids=at,
                   position_embeddings=model.model.rotary_emb(x, at))
@@ -197,6 +216,8 @@ def make(i, name):
     around = Streams(model, rng) if has_streams else One(extra, is_qwen)
     if name in ("qwen35-mtp", "qwen3next-mtp"):
         follow(model, extra, rng)
+    if name == "qwen35-mtp-again":
+        again(model, extra)
     model.to(torch.bfloat16).save_pretrained(folder)
     model = model_class.from_pretrained(folder, dtype=torch.float32,
                                         attn_implementation="eager",

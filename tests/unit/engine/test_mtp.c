@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The MTP layer, against mtp.json of tests/golden/make_mtp_models.py: behind a
- * prompt, behind a token, and behind draft tokens of which some were right.
+ * prompt, behind a token, and behind draft tokens of which some were right. And behind images,
+ * against mtp-images.json of make_mtp_images.py.
  */
 #include <jansson.h>
 
@@ -9,13 +10,16 @@
 #include "base/file.h"
 #include "engine/engine_draft.h"
 #include "engine/engine_private.h"
+#include "engine/graph_calls.h"
 #include "engine/memory_plan.h"
 #include "model/gguf.h"
 #include "tests/tap.h"
 #include "tests/unit/engine/renamed.h"
 
-enum { MAX_TEXT = 64, DRAFTS = 3 };
+enum { MAX_TEXT = 64, DRAFTS = 3, MAX_IMAGES = 2 };
 #define CLOSE 0.02 /* of two logits: rounding may choose the other one */
+
+static const char *library; /* of HIP; NULL: the CPU computes */
 
 struct rig {
 	struct model *m, *head;
@@ -23,19 +27,21 @@ struct rig {
 	struct engine *e;
 };
 
-/* head: the folder of an EAGLE-3 head, or NULL. */
-static struct rig rig_open_with(const char *dir, bool mtp, int mtp_vocab, const char *head)
+/* head: the folder of an EAGLE-3 head, or NULL. rules: of images, or NULL. */
+static struct rig rig_open_with(const char *dir, bool mtp, int mtp_vocab, const char *head,
+				const struct engine_image_rules *rules)
 {
 	const struct model_opts mo = {.use_mmap = true, .takes_head = true};
 	struct rig r = {0};
 	struct fail fail = {0};
 	struct backend_opts bo = {.name = "cpu", .n_threads = 2, .exact = true};
+	const struct backend_opts gpu = {.name = "hip", .hip_library = library};
 	struct engine_opts o = {.n_ctx = 256, .max_batch_tok = 64, .mtp = mtp,
-				.mtp_vocab = mtp_vocab};
+				.mtp_vocab = mtp_vocab, .image_rules = rules};
 	bool is_open = model_open(dir, NULL, &r.m, &fail) == OK &&
 		       (!head || model_open(head, &mo, &r.head, &fail) == OK);
 	o.draft = r.head;
-	if (!is_open || backend_create(&bo, &r.b, &fail) != OK ||
+	if (!is_open || backend_create(library ? &gpu : &bo, &r.b, &fail) != OK ||
 	    engine_create(r.m, r.b, &o, &r.e, &fail) != OK) {
 		ok(false, "%s: %s", dir, fail.text);
 		exit(tap_done());
@@ -45,7 +51,7 @@ static struct rig rig_open_with(const char *dir, bool mtp, int mtp_vocab, const 
 
 static struct rig rig_open(const char *dir, bool mtp)
 {
-	return rig_open_with(dir, mtp, 0, NULL);
+	return rig_open_with(dir, mtp, 0, NULL, NULL);
 }
 
 static void rig_close(struct rig *r)
@@ -54,6 +60,57 @@ static void rig_close(struct rig *r)
 	backend_destroy(r->b);
 	model_close(r->m);
 	model_close(r->head);
+}
+
+/* A text of a reference, and its images. */
+struct text {
+	int32_t ids[MAX_TEXT];
+	struct engine_image images[MAX_IMAGES];
+	int n_images;
+};
+
+/* The image's rows are the caller's. */
+static struct engine_image read_image(const json_t *from, int i)
+{
+	const json_t *rows = json_object_get(from, "rows");
+	size_t n = json_array_size(rows), d = json_array_size(json_array_get(rows, 0));
+	float *to = xmalloc(n * d * sizeof *to);
+	for (size_t k = 0; k < n * d; k++)
+		to[k] = (float)json_number_value(json_array_get(json_array_get(rows, k / d),
+								k % d));
+	return (struct engine_image){
+		.at = (int32_t)json_integer_value(json_object_get(from, "at")), .n = (int32_t)n,
+		.n_rows = (int32_t)json_integer_value(json_object_get(from, "n_rows")),
+		.n_cols = (int32_t)json_integer_value(json_object_get(from, "n_cols")),
+		.hash = {(uint8_t)i}, .rows = to};
+}
+
+static struct text text_read(const json_t *ref)
+{
+	struct text t = {.n_images = 0};
+	const json_t *ids = json_object_get(ref, "text"), *images = json_object_get(ref, "images");
+	for (size_t i = 0; i < json_array_size(ids) && i < MAX_TEXT; i++)
+		t.ids[i] = (int32_t)json_integer_value(json_array_get(ids, i));
+	for (; t.n_images < MAX_IMAGES && t.n_images < (int)json_array_size(images); t.n_images++)
+		t.images[t.n_images] = read_image(json_array_get(images, (size_t)t.n_images),
+						  t.n_images);
+	return t;
+}
+
+static void text_free(struct text *t)
+{
+	for (int i = 0; i < t->n_images; i++)
+		free((float *)(uintptr_t)t->images[i].rows);
+}
+
+/* A sequence whose prompt is the first n tokens of t. */
+static struct engine_seq *begin(struct engine *e, const struct text *t, int n)
+{
+	struct engine_prompt p = {.tokens = t->ids, .n = n, .images = t->images};
+	int cached;
+	while (p.n_images < t->n_images && t->images[p.n_images].at < n)
+		p.n_images++;
+	return engine_seq_create_in(e, &p, &cached);
 }
 
 /* Draft tokens behind text[0, n], of which the cache has all but the last. Those of the
@@ -93,13 +150,12 @@ static void step(struct engine *e, struct engine_seq *s, const int32_t *tokens, 
 /* What r drafts behind the texts of a reference. */
 static void check_drafts(struct rig *r, const json_t *ref, const char *name)
 {
-	const json_t *ids = json_object_get(ref, "text"), *b = json_object_get(ref, "behind");
-	int32_t text[MAX_TEXT], wrong[5];
-	int cached;
-	for (size_t i = 0; i < json_array_size(ids) && i < MAX_TEXT; i++)
-		text[i] = (int32_t)json_integer_value(json_array_get(ids, i));
+	const json_t *b = json_object_get(ref, "behind");
+	struct text t = text_read(ref);
+	const int32_t *text = t.ids;
+	int32_t wrong[5];
 	ok(engine_draft_max(r->e), "%s: its layer is there", name);
-	struct engine_seq *s = engine_seq_create(r->e, text, 12, &cached);
+	struct engine_seq *s = begin(r->e, &t, 12);
 	step(r->e, s, text, 12, 0, 0);
 	compare(r->e, s, text, json_array_get(b, 0), name);
 	step(r->e, s, text + 12, 1, 0, 0);
@@ -113,7 +169,7 @@ static void check_drafts(struct rig *r, const json_t *ref, const char *name)
 	step(r->e, s, text + 18, 1, 0, 0);
 	compare(r->e, s, text, json_array_get(b, 4), name);
 	struct engine_draft late = {.seq = s, .token = text[19], .n = 1, .out = wrong};
-	struct engine_seq *other = engine_seq_create(r->e, text, 40, &cached);
+	struct engine_seq *other = begin(r->e, &t, 40);
 	step(r->e, other, text, 40, 0, 0);
 	is_int(engine_draft(r->e, &late, 1, NULL), OK, "a sequence that was not in the step");
 	is_int(late.n_out, 0, "has no draft");
@@ -124,6 +180,7 @@ static void check_drafts(struct rig *r, const json_t *ref, const char *name)
 	compare(r->e, other, text, json_array_get(b, 6), name);
 	engine_seq_destroy(r->e, s);
 	engine_seq_destroy(r->e, other);
+	text_free(&t);
 }
 
 /* at: the checkpoint, or NULL for the folder of that name. */
@@ -265,7 +322,7 @@ static void check_head(const char *name)
 	snprintf(target, sizeof target, "tests/golden/drafters/%s-eagle3", name);
 	char *head = xstrdup(tap_src(target)), *path = file_join(head, "eagle3.json");
 	json_t *ref = json_load_file(path, 0, NULL);
-	struct rig r = rig_open_with(dir, true, 0, head);
+	struct rig r = rig_open_with(dir, true, 0, head, NULL);
 	check_drafts(&r, ref, target);
 	rig_close(&r);
 	json_decref(ref);
@@ -299,7 +356,7 @@ static void check_failing_head(void)
 {
 	char *dir = xstrdup(tap_src("tests/golden/models/smollm3"));
 	char *head = xstrdup(tap_src("tests/golden/drafters/smollm3-eagle3"));
-	struct rig r = rig_open_with(dir, true, 0, head);
+	struct rig r = rig_open_with(dir, true, 0, head, NULL);
 	struct engine_graph *g = &r.e->beside->graph;
 	int32_t text[40];
 	int cached;
@@ -340,6 +397,118 @@ static void check_failing_head(void)
 	free(head);
 }
 
+/* --- behind images ------------------------------------------------------------------ */
+
+static json_t *read_images(const char *folder)
+{
+	char *path = file_join(folder, "mtp-images.json");
+	json_t *ref = json_load_file(tap_src(path), 0, NULL);
+	ok(ref, "%s is there", path);
+	free(path);
+	return ref;
+}
+
+static void check_images(const char *folder, const char *head,
+			 const struct engine_image_rules *rules)
+{
+	char *dir = xstrdup(tap_src(folder)), *beside = head ? xstrdup(tap_src(head)) : NULL;
+	json_t *ref = read_images(head ? head : folder);
+	struct rig r = rig_open_with(dir, true, 0, beside, rules);
+	check_drafts(&r, ref, head ? head : folder);
+	rig_close(&r);
+	json_decref(ref);
+	free(beside);
+	free(dir);
+}
+
+enum { ANSWER = 32, VOCAB = 512 };
+
+struct answer {
+	int32_t token[ANSWER + 1 + DRAFTS];
+	float logits[ANSWER + 1 + DRAFTS][VOCAB]; /* of which each was the best */
+	int n, n_drafted, n_right;
+};
+
+/* Takes the best token of row k of the last step. */
+static int32_t take(struct engine *e, struct answer *a, int k)
+{
+	memcpy(a->logits[a->n], engine_logits(e, 0) + (size_t)k * VOCAB, sizeof a->logits[a->n]);
+	a->token[a->n] = graph_best(a->logits[a->n], VOCAB);
+	return a->token[a->n++];
+}
+
+/* One step with as many drafts as the engine makes. */
+static void answer_on(struct engine *e, struct engine_seq *s, struct answer *a)
+{
+	int32_t tokens[1 + DRAFTS] = {a->token[a->n - 1]};
+	struct engine_draft g = {.seq = s, .token = tokens[0], .n = DRAFTS, .out = tokens + 1};
+	int n_right = 0;
+	is_int(engine_seq_reserve_draft(e, s, 1 + DRAFTS), OK, "room");
+	if (engine_draft_max(e))
+		is_int(engine_draft(e, &g, 1, NULL), OK, "drafts");
+	struct engine_slice slice = {.seq = s, .tokens = tokens, .n = 1 + g.n_out,
+				     .n_logits = 1 + g.n_out, .n_draft = g.n_out};
+	is_int(engine_step(e, &slice, 1, NULL), OK, "a step with %d drafts", g.n_out);
+	while (take(e, a, n_right) == tokens[1 + n_right] && n_right < g.n_out)
+		n_right++;
+	engine_seq_confirm(e, s, tokens + 1, n_right);
+	a->n_drafted += g.n_out;
+	a->n_right += n_right;
+}
+
+static void answer(struct rig *r, const struct text *t, int n, struct answer *a)
+{
+	struct engine_seq *s = begin(r->e, t, n);
+	memset(a, 0, sizeof *a);
+	step(r->e, s, t->ids, n, 0, 0);
+	take(r->e, a, 0);
+	while (a->n < ANSWER)
+		answer_on(r->e, s, a);
+	engine_seq_destroy(r->e, s);
+}
+
+/* A layer that computes what the model does is right where it reads what the model reads. */
+static void check_accepted(const char *folder, const struct engine_image_rules *rules)
+{
+	static struct answer with, without;
+	static const int lengths[] = {10, 23, 40, 45}; /* behind one image or two */
+	char *dir = xstrdup(tap_src(folder));
+	json_t *ref = read_images(folder);
+	struct text t = text_read(ref);
+	struct rig r = rig_open_with(dir, true, 0, NULL, rules);
+	struct rig plain = rig_open_with(dir, false, 0, NULL, rules);
+	for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+		int n = lengths[i];
+		answer(&r, &t, n, &with);
+		answer(&plain, &t, n, &without);
+		ok(with.n_right >= 0.95 * with.n_drafted && with.n_drafted >= ANSWER / 2,
+		   "%d tokens with images: %d of %d drafts are right", n, with.n_right,
+		   with.n_drafted);
+		is_int(without.n_drafted, 0, "and none without the layer");
+		ok(memcmp(with.logits, without.logits, ANSWER * sizeof *with.logits) == 0,
+		   "whose answer has the same bits");
+	}
+	rig_close(&r);
+	rig_close(&plain);
+	text_free(&t);
+	json_decref(ref);
+	free(dir);
+}
+
+/* The same by the HIP kernels on fibers. */
+static void check_fibers(const struct engine_image_rules *rules)
+{
+	char *path = xasprintf("%s/tests/hip-on-cpu/libhip_cpu.so",
+			       getenv("HALOD_BUILDDIR") ?: ".");
+	library = path;
+	if (file_exists(path))
+		check_accepted("tests/golden/models/qwen35-mtp-again", rules);
+	else
+		ok(true, "drafts behind images # SKIP %s is not built", path);
+	library = NULL;
+	free(path);
+}
+
 /* With a head of the first 256 of 512 tokens: the best of these. The reference tells it where
  * the best of all is among them. */
 static void check_cut(const char *name)
@@ -352,7 +521,7 @@ static void check_cut(const char *name)
 	int n_same = 0, n_inside = 0, n_other = 0, n_cut = 0, cached;
 	for (size_t i = 0; i < json_array_size(ids) && i < MAX_TEXT; i++)
 		text[i] = (int32_t)json_integer_value(json_array_get(ids, i));
-	struct rig r = rig_open_with(dir, true, 200, NULL); /* rounded up */
+	struct rig r = rig_open_with(dir, true, 200, NULL, NULL); /* rounded up */
 	for (size_t i = 0; i < json_array_size(behind); i++) {
 		const json_t *at = json_array_get(behind, i);
 		const json_t *first = json_array_get(json_object_get(at, "draft"), 0);
@@ -426,6 +595,9 @@ int main(void)
 		{"embeddings\": false", "embeddings\": true "},
 		{"\"full_attention\"\n    ],\n    \"mtp", "\"full_ottention\"\n    ],\n    \"mtp"},
 	};
+	/* Pair 0 of a head rotates by the time, pair 1 by the height. */
+	static const struct engine_image_rules axes = {.token = 505, .n_height = 1};
+	static const struct engine_image_rules flat = {.token = 505, .is_flat = true};
 	check_head("smollm3");
 	check_head("qwen35-mtp");
 	check_head("llama-biases");
@@ -445,6 +617,12 @@ int main(void)
 	check("glm4moe-mtp", NULL);
 	check("qwen3next-mtp", NULL);
 	check("qwen4exp-mtp", NULL);
+	check_images("tests/golden/models/qwen35-mtp-again", NULL, &axes);
+	check_images("tests/golden/models/qwen35moe-mtp", NULL, &axes);
+	check_images("tests/golden/models/qwen4exp-mtp", NULL, &axes);
+	check_images("tests/golden/models/smollm3", "tests/golden/drafters/smollm3-eagle3", &flat);
+	check_accepted("tests/golden/models/qwen35-mtp-again", &axes);
+	check_fibers(&axes);
 	/* From llama.cpp's converter (make_mtp_gguf.py) */
 	check("glm4moe-mtp", tap_src("tests/golden/formats/glm4moe-mtp.gguf"));
 	check_beside("qwen3next-mtp", 2, true, "tests/golden/formats/glm4moe-mtp.gguf");
