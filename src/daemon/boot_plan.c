@@ -61,15 +61,10 @@ static char *in_dirs(const char *variable, const char *tail)
 	return dirs ? xasprintf("%.*s%s", (int)strcspn(dirs, ":"), dirs, tail) : xstrdup("");
 }
 
-static char *in_cache(const char *tail)
+/* A folder's setting, where "auto" is `tail` below a variable's folder. */
+static char *find_dir(const char *setting, const char *variable, const char *tail)
 {
-	return in_dirs("CACHE_DIRECTORY", tail);
-}
-
-/* A folder's setting, where "auto" is `tail` below the cache. */
-static char *find_dir(const char *setting, const char *tail)
-{
-	return strcmp(setting, "auto") == 0 ? in_cache(tail) : xstrdup(setting);
+	return strcmp(setting, "auto") == 0 ? in_dirs(variable, tail) : xstrdup(setting);
 }
 
 struct backend_opts boot_plan_backend(const struct config *c, const struct boot_plan *plan,
@@ -109,20 +104,28 @@ static enum status plan_common(const struct config *c, struct boot_plan *out, st
 	return s == OK ? plan_fetch(c, out, fail) : s;
 }
 
+/* The same, of the first model's plan. */
+static void share_plan(const struct boot_plan *first, struct boot_plan *out)
+{
+	out->backend = first->backend;
+	memcpy(out->backend_reason, first->backend_reason, sizeof out->backend_reason);
+	out->fetch = first->fetch;
+}
+
 enum status boot_plan(const struct config *c, const struct boot_plan *first,
 		      struct boot_plan *out, struct fail *fail)
 {
+	static const char cache[] = "CACHE_DIRECTORY";
 	*out = (struct boot_plan){0};
 	if (!size_parse_auto(c->expert_memory, &out->expert_memory))
 		return fail_at(fail, E_CONFIG, "expert_memory",
 			       "expert_memory = %.60s: a size such as 512M or 4G, or auto",
 			       c->expert_memory);
-	if (first) {
-		out->backend = first->backend;
-		memcpy(out->backend_reason, first->backend_reason, sizeof out->backend_reason);
-		out->fetch = first->fetch;
-	}
-	enum status s = first ? OK : plan_common(c, out, fail);
+	enum status s = OK;
+	if (first)
+		share_plan(first, out);
+	else
+		s = plan_common(c, out, fail);
 	if (s != OK)
 		return s;
 	out->model_dir = *c->model ? xstrdup(c->model) : boot_plan_default_model();
@@ -136,13 +139,12 @@ enum status boot_plan(const struct config *c, const struct boot_plan *first,
 	s = adapters_plan(c, out->model_name, &out->adapters, fail);
 	if (s != OK)
 		return s;
-	out->weight_cache = find_dir(c->weight_cache, "");
-	out->expert_dir = find_dir(c->expert_dir, "");
-	out->kv_dir = find_dir(c->kv_dir, "/kv");
-	out->state_dir = strcmp(c->state_dir, "auto") == 0 ? in_dirs("STATE_DIRECTORY", "/batches")
-							    : xstrdup(c->state_dir);
+	out->weight_cache = find_dir(c->weight_cache, cache, "");
+	out->expert_dir = find_dir(c->expert_dir, cache, "");
+	out->kv_dir = find_dir(c->kv_dir, cache, "/kv");
+	out->state_dir = find_dir(c->state_dir, "STATE_DIRECTORY", "/batches");
 	/* Without a cache of a service nobody starts halod again by itself. */
-	out->graph_notes = in_cache("/graph-failures");
+	out->graph_notes = in_dirs(cache, "/graph-failures");
 	return OK;
 }
 
@@ -152,9 +154,8 @@ void boot_plan_beside(const struct boot_plan *first, const char *model, struct b
 				  .weight_cache = xstrdup(first->weight_cache),
 				  .expert_dir = xstrdup(""), .kv_dir = xstrdup(""),
 				  .state_dir = xstrdup(""),
-				  .graph_notes = xstrdup(first->graph_notes),
-				  .fetch = first->fetch, .backend = first->backend};
-	memcpy(out->backend_reason, first->backend_reason, sizeof out->backend_reason);
+				  .graph_notes = xstrdup(first->graph_notes)};
+	share_plan(first, out);
 }
 
 void boot_plan_deinit(struct boot_plan *p)

@@ -231,8 +231,7 @@ enum status sound_open(const struct sound_opts *o, struct sound **out, struct fa
 	if (st == OK)
 		st = sound_config_read(o->model, mmproj, &config, &has_tower, fail);
 	if (st != OK || !has_tower) {
-		if (mmproj)
-			tensors_close(mmproj);
+		tensors_close(mmproj);
 		return st;
 	}
 	struct sound *s = xcalloc(1, sizeof *s);
@@ -264,8 +263,7 @@ void sound_destroy(struct sound *s)
 	if (!s)
 		return;
 	tower_home_close(&s->home);
-	if (s->mmproj)
-		tensors_close(s->mmproj);
+	tensors_close(s->mmproj);
 	lru_destroy(s->kept);
 	pthread_cond_destroy(&s->turn);
 	pthread_mutex_destroy(&s->lock);

@@ -356,8 +356,7 @@ enum status vision_open(const struct vision_opts *o, struct vision **out, struct
 	if (st == OK)
 		st = vision_config_read(o->model, mmproj, &config, &has_tower, fail);
 	if (st != OK || !has_tower) {
-		if (mmproj)
-			tensors_close(mmproj);
+		tensors_close(mmproj);
 		return st;
 	}
 	struct vision *v = xcalloc(1, sizeof *v);
@@ -387,8 +386,7 @@ void vision_destroy(struct vision *v)
 	if (!v)
 		return;
 	tower_home_close(&v->home);
-	if (v->mmproj)
-		tensors_close(v->mmproj);
+	tensors_close(v->mmproj);
 	lru_destroy(v->kept);
 	pthread_mutex_destroy(&v->lock);
 	free(v);
