@@ -134,25 +134,33 @@ static enum status bad(struct lora_reader *r, const char *name, const char *what
 	return fail_at(r->fail, E_FORMAT, "tensor", "%.200s: %.120s %s", r->path, name, what);
 }
 
+/* Rows of a matrix, or of those of all experts; 0: it is none, or larger than any. */
+static int64_t rows_of(const struct tensor *t, bool is_stack)
+{
+	bool is_matrix = t->n_dims == 2 + is_stack;
+	for (int i = 0; i < t->n_dims; i++)
+		is_matrix &= t->dim[i] >= 1 && t->dim[i] <= INT32_MAX;
+	int64_t n = is_matrix ? t->dim[0] * (is_stack ? t->dim[1] : 1) : 0;
+	return n <= INT32_MAX ? n : 0;
+}
+
 /* The numbers of a matrix, or of those of all experts, in the arena; NULL for a look. Blocks become
  * float32. */
 static enum status decode(struct lora_reader *r, const struct tensor *t, bool is_stack,
 			  enum dtype *out_type, const void **out)
 {
-	const int64_t *dim = t->dim + is_stack;
-	int64_t n_rows = is_stack ? t->dim[0] * t->dim[1] : t->dim[0];
+	int64_t n_rows = rows_of(t, is_stack), k = t->dim[1 + is_stack];
 	bool is_plain = t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
 	if (!is_plain && t->dtype != DTYPE_BLOCKS)
 		return bad(r, t->name, "has no type of numbers that a matrix can have");
-	if (t->n_dims != 2 + is_stack || dim[0] < 1 || dim[1] < 1 || n_rows > INT32_MAX ||
-	    dim[1] > INT32_MAX)
+	if (n_rows == 0)
 		return bad(r, t->name, is_stack ? "is no matrix for each expert" : "is no matrix");
 	*out_type = is_plain ? t->dtype : DTYPE_F32;
 	if (r->looks)
 		return OK;
-	size_t n = (size_t)n_rows * (size_t)dim[1], n_bytes = n * dtype_bytes(*out_type);
+	size_t n = (size_t)n_rows * (size_t)k, n_bytes = n * dtype_bytes(*out_type);
 	void *x = arena_alloc(&r->l->arena, n_bytes);
-	const struct weight w = {.quant = t->quant, .n = (int32_t)n_rows, .k = (int32_t)dim[1],
+	const struct weight w = {.quant = t->quant, .n = (int32_t)n_rows, .k = (int32_t)k,
 				 .q = t->data, .name = t->name};
 	if (is_plain)
 		memcpy(x, t->data, n_bytes);

@@ -288,6 +288,12 @@ def expert_refusals(tmp):
             ("A and B of other experts", {name + "a": ("F32", [3, 2, 32], bytes(768))},
              ["ffn_up_exps.weight", "different counts of experts"]),
             ("a matrix for all", {name + "a": ("F32", [2, 32], bytes(256))},
+             ["no matrix for each expert"]),
+            ("no expert", {name + "a": ("F32", [0, 2, 32], b"")}, ["no matrix for each expert"]),
+            ("no expert, of long rows", {name + "a": ("F32", [0, 512, 1 << 30], b""),
+                                         name + "b": ("F32", [0, 24, 512], b"")},
+             ["no matrix for each expert"]),
+            ("rows beyond 64 bits", {name + "a": ("F32", [1 << 40, 1 << 40, 0], b"")},
              ["no matrix for each expert"])):
         experts_adapter(path, keys=keys.items())
         code, _, err = verify(model, path, "experts-shared")
