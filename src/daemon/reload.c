@@ -72,8 +72,11 @@ static void reload_settings(const struct reload *r, struct buf *note)
 		add_note(note, "the settings have a fault, and a restart would fail");
 	} else {
 		config_changes_format(r->config, &now, &keys);
-		if (model_list_find(&now, &models, &f) != OK)
+		if (model_list_find(&now, &models, &f) != OK) {
 			log_error("SIGHUP: a restart would fail: %s", f.text);
+			add_note(note, "a restart would fail: ");
+			buf_add_z(note, f.text);
+		}
 		model_list_deinit(&models);
 		if (model_list_find(r->config, &models, &f) == OK &&
 		    !model_list_is_same(r->models, &models))

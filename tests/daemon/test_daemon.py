@@ -178,6 +178,16 @@ def test_reload_settings(t, tmp):
         write(before)
         hup(d, "SIGHUP: no setting has changed")
         t.equal(d.chat(max_tokens=1).status, 200, "it serves on")
+    models = os.path.join(tmp, "models")
+    os.mkdir(models)
+    os.symlink(MODEL, os.path.join(models, "one"))
+    with Daemon(models_dir=models) as d:
+        d.told("READY=1")
+        os.remove(os.path.join(models, "one"))
+        line = hup(d, "SIGHUP: a restart would fail")
+        t.ok("error" in line and "no model is in it" in line, "a folder without models", line)
+        t.ok(d.told("a restart would fail: models_dir"), "systemctl status, too")
+        t.ok(not any("no setting has changed" in x for x in d.lines), "and nothing else is said")
 
 
 def test_weight_cache(t, tmp):
