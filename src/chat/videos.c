@@ -266,15 +266,23 @@ enum status videos_add(struct images *im, const struct json_node *part, struct f
 
 /* --- files ------------------------------------------------------------------------------- */
 
+/* How many of n frames the request allows; 0: it does not say, or there are no more. A model that
+ * sees whole pairs sees one at least. */
+static int64_t most_frames(const struct images *im, const struct videos_clip *v, int64_t n)
+{
+	int64_t most = MIN(v->most_n, n), pair = vision_frames(im->m->vision);
+	if (most == 0 || vision_video_second(im->m->vision) <= 0)
+		return most;
+	return n < pair ? 0 : MAX(most - most % pair, pair);
+}
+
 static enum status choose(const struct images *im, struct videos_clip *v, struct fail *fail)
 {
 	const struct video_found *found = video_found(v->file);
 	const struct vision_choice wish = {.n_frames = found->n, .fps = found->fps,
 					   .want_fps = v->want_fps, .want_n = v->want_n};
 	struct vision_choice c = wish;
-	int64_t most = MIN(v->most_n, found->n);
-	if (vision_video_second(im->m->vision) > 0) /* it sees whole pairs */
-		most -= most % vision_frames(im->m->vision);
+	int64_t most = most_frames(im, v, found->n);
 	enum status st = vision_video_choose(im->m->vision, &c, fail);
 	if (st == OK && most > 0 && (c.n > most || v->want_fps <= 0)) {
 		c = wish;

@@ -125,6 +125,7 @@ def test_ways(t, d):
             (29 + 13, tokens(d, film(mute)).count(SEEN) + 128 * 3),
             "one of two has sound, and another sound follows")
     for media, n in (({"fps": 1, "num_frames": -1}, 2), ({"num_frames": 2}, 1),
+                     ({"num_frames": 1}, 1),
                      ({"num_frames": 3, "fps": 2}, 1), ({"num_frames": 700, "fps": 2}, 3),
                      ({"num_frames": 700}, 3), ({"fps": -1}, 3)):
         got = tokens(d, film(talk), media_io_kwargs={"video": media})
