@@ -1,19 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server that speaks as much of OpenAI's API as a bench needs."""
-import http.server
+import os
+import sys
 
-
-class Quiet(http.server.BaseHTTPRequestHandler):
-    """Says nothing, also where a client goes: what threads say would be amid a test's lines."""
-
-    def log_message(self, *args):
-        pass
-
-    def handle(self):
-        try:
-            super().handle()
-        except ConnectionError:
-            self.close_connection = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../http"))
+from quiet import Quiet
 
 
 class StandIn(Quiet):
