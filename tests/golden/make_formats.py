@@ -419,6 +419,19 @@ def gptq_small(name, n, k, group, bits, version):
     put(name + ".expected", ((q - z[g]) * s.astype(np.float32)[g]).T.astype(np.float32))
 
 
+def modelopt_int4(name, n, k, group, has_factors):
+    """Two outputs a byte in two's complement, and a factor of each input."""
+    q, s = rng.integers(-8, 8, (n, k)), scales(n, k // group)
+    put(name + ".weight", ((q[::2] & 15) | (q[1::2] & 15) << 4).astype(np.uint8))
+    put(name + ".weight_scale", s)
+    w = (q * np.repeat(s, group, 1)).astype(np.float32)
+    if has_factors:
+        bits, by = bf16(rng.uniform(0.1, 9, k).astype(np.float32))
+        put(name + ".pre_quant_scale", bits, "BF16")
+        w *= by
+    put(name + ".expected", w)
+
+
 def hqq_small(name, n, k, group, bits, axis):
     """Rows of the numbers in parts, the first in the highest bits; three bits in words."""
     rows, width = (n * k // group, group) if axis else (group, n * k // group)
@@ -462,5 +475,7 @@ hqq_small("hqq_columns", 8, 48, 24, 4, 0)
 fp8("fp8_group", 9, 48, 1, 16, ".weight_scale")
 fp8("fp8_modelopt", 9, 160, 128, 128, ".weight_scale", (1, 1, 2, 1))
 bnb4("nf4_stored", 8, 96, 64, "nf4")
+modelopt_int4("modelopt_int4", 10, 48, 16, True)
+modelopt_int4("modelopt_folded", 10, 64, 32, False)
 out["nf4_stored.weight"] = ("BF16", out["nf4_stored.weight"][1].reshape(-1).view(np.uint16))
 save("tests/golden/formats/made/model.safetensors")

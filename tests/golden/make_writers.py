@@ -29,6 +29,7 @@ SIZES = {**BASE, "num_hidden_layers": 2, "hidden_size": 256, "intermediate_size"
          "tie_word_embeddings": False}
 FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
 OUT = "tests/golden/writers.tsv"
+KEPT = {"ModelOpt W4A16_AWQ": "qwen3-modelopt"} # in tests/golden/models, for the tests
 READ_BACK = ("llm-compressor", "Quark") # by Transformers
 
 
@@ -116,6 +117,8 @@ WRITERS = {
         symmetric=False, ch_axis=-1, is_dynamic=False, scale_type="float", group_size=32)),
     "ModelOpt FP8": modelopt("FP8_DEFAULT_CFG"),
     "ModelOpt NVFP4": modelopt("NVFP4_DEFAULT_CFG"),
+    "ModelOpt W4A16_AWQ": modelopt("INT4_AWQ_CFG"),
+    "ModelOpt W4A8_AWQ": modelopt("W4A8_AWQ_BETA_CFG"),
     "GPTQModel int4": gptqmodel(4, desc_act=False),
     "GPTQModel int4, desc_act": gptqmodel(4, desc_act=True),
     "GPTQModel int4, sym false": gptqmodel(4, desc_act=False, sym=False),
@@ -150,6 +153,14 @@ def unpacked_weight(stored, name, quant):
     return ((codes - zeros[group]) * scales[group]).T.contiguous()
 
 
+def pairs_weight(stored, name):
+    """(N, K) of ModelOpt's int4: two outputs a byte, a factor of each input."""
+    q, scale = stored[name + ".weight"], stored[name + ".weight_scale"].float()
+    w = torch.stack([q & 15, q >> 4], 1).flatten(0, 1).float()
+    w = torch.where(w > 7, w - 16, w) * scale.repeat_interleave(q.shape[1] // scale.shape[1], 1)
+    return w * stored.get(name + ".pre_quant_scale", torch.ones(1)).float()
+
+
 def decoded(folder, base):
     """A float32 model of a folder by ModelOpt, GPTQModel or AutoAWQ."""
     stored, weights = load_file(os.path.join(folder, "model.safetensors")), {}
@@ -163,6 +174,8 @@ def decoded(folder, base):
             continue
         if w.dtype == torch.float8_e4m3fn:
             w = w.float() * stored[name + "_scale"].float()
+        elif w.dtype == torch.uint8 and "AWQ" in quant["quant_algo"]:
+            w = pairs_weight(stored, name[:-len(".weight")])
         elif w.dtype == torch.uint8:
             w = torch.stack([FP4[(w & 15).long()], FP4[(w >> 4).long()]], -1).flatten(-2)
             scale = stored[name + "_scale"].float() * stored[name + "_scale_2"].float()
@@ -200,6 +213,8 @@ def main(into, haloctl, hip):
             shutil.copy(os.path.join(GOLDEN, "qwen3-bf16", file), folder)
         write_reference(folder, load(folder, torch.float32) if name.startswith(READ_BACK)
                         else decoded(folder, base))
+        if name in KEPT:
+            shutil.copytree(folder, os.path.join(GOLDEN, KEPT[name]), dirs_exist_ok=True)
         rows.append("%s\t%s\t%s\t%s\n" % (
             name, verify(haloctl, folder, "--exact"), verify(haloctl, folder, "--backend", "cpu"),
             verify(haloctl, folder, "--backend", "hip", "--hip-library", hip)))

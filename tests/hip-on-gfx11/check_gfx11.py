@@ -44,8 +44,8 @@ STEPS, PROMPT = 2, 17
 # Each kernel that a golden model launches is launched by one of these or by halo-tiny, which
 # HALOD_CHECK=all holds. The others launch the same in other orders, as on fibers.
 MODELS = ("deepseekv4-fp8", "falconh1", "gemma4", "glm4moelite", "nemotronhsuper", "qwen3-bf16",
-          "qwen3-gptq", "qwen3-hqq", "qwen3-llmint8", "qwen3-nf4", "qwen3-nvfp4", "qwen35moe",
-          "qwen3moe-ct-asym", "qwen3moe-ct-mixed", "qwen4exp")
+          "qwen3-gptq", "qwen3-hqq", "qwen3-llmint8", "qwen3-modelopt", "qwen3-nf4", "qwen3-nvfp4",
+          "qwen35moe", "qwen3moe-ct-asym", "qwen3moe-ct-mixed", "qwen4exp")
 # With the adder that silicon has, beside halo-tiny.
 SILICON = ("qwen35moe", "qwen3-nvfp4")
 SILICON_EVERY = 32

@@ -12,6 +12,7 @@ enum { MAX_OUT = MAX_LINEAR_OUT };
 
 #define INT4(group, is_asym, scale) {QUANT_INT4, group, is_asym, scale, 0}
 #define TURNS(group, is_asym, scale) {QUANT_INT4, group, is_asym, scale, KIND_TURNS}
+#define FACTORS(group, scale) {QUANT_INT4, group, false, scale, KIND_FACTORS}
 static const struct linear_case cases[] = {
 	{INT4(32, false, DTYPE_BF16), 1, 256, {512, 128, 128}, false, false, false},
 	{INT4(32, false, DTYPE_F16), 5, 256, {64, 7}, true, false, false},
@@ -92,6 +93,11 @@ static const struct linear_case cases[] = {
 	{TURNS(64, true, DTYPE_F16), 3, 256, {37}, false, true, false},
 	{TURNS(32, true, DTYPE_BF16), 35, 1056, {19, 9}, true, true, false},
 	{TURNS(128, false, DTYPE_F16), 70, 256, {33}, false, false, true},
+	/* factors of inputs: one token, a few and many */
+	{FACTORS(32, DTYPE_BF16), 1, 2080, {130, 64, 3}, true, false, true},
+	{FACTORS(128, DTYPE_F32), 3, 256, {37}, false, true, false},
+	{FACTORS(8, DTYPE_F16), 5, 256, {64, 7}, true, false, false},
+	{FACTORS(128, DTYPE_F16), 70, 256, {33}, false, false, true},
 };
 
 struct run {
@@ -411,6 +417,9 @@ static const struct mixed_case mixed[] = {
 	  INT4(32, false, DTYPE_F16)}, 1, 512, {40, 40, 9}, {0, 1, 2, 3}, true, NULL},
 	{{INT4(32, false, DTYPE_F16), TURNS(32, false, DTYPE_F16)},
 	 37, 256, {40, 40}, {0, 1, 2}, true, &silu},
+	/* factors, and none */
+	{{INT4(32, false, DTYPE_F16), FACTORS(32, DTYPE_F16)},
+	 1, 512, {40, 40}, {0, 1, 2}, true, NULL},
 };
 
 /* Parts [from, to) of one in an operation of their own. */

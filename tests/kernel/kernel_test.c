@@ -278,6 +278,16 @@ static struct weight block_weight(struct kernel_test *kt, struct weight_kind kin
 			       .name = quant_name(kind.quant)};
 }
 
+/* Factors of w's inputs, which round no half. */
+static struct weight with_factors(struct kernel_test *kt, struct weight w, int more)
+{
+	float *factors = kernel_zeros(kt, (size_t)w.k);
+	for (int32_t i = 0; i < w.k; i++)
+		factors[i] = ldexpf(1, -(i * 5 % 7 % 4));
+	w.in_scale = more & KIND_FACTORS ? factors : NULL;
+	return w;
+}
+
 /* Each group of w as often, in another order. */
 static struct weight in_turns(struct kernel_test *kt, struct weight w, int more)
 {
@@ -285,7 +295,7 @@ static struct weight in_turns(struct kernel_test *kt, struct weight w, int more)
 	for (int32_t i = 0; i < w.k; i++)
 		group_of[i] = more & KIND_BACK ? n - 1 - i % n : i % n;
 	w.group_of = more & (KIND_TURNS | KIND_BACK) ? group_of : NULL;
-	return w;
+	return with_factors(kt, w, more);
 }
 
 struct weight kernel_weight(struct kernel_test *kt, struct weight_kind kind, int32_t n,
@@ -316,9 +326,10 @@ const char *kernel_kind_name(struct weight_kind kind)
 	const char *extremes = kind.more & KIND_EXTREMES ? ", extremes" : "";
 	snprintf(name, sizeof name, "%s%s", quant_name(kind.quant), extremes);
 	if (quant_bits(kind.quant) <= 8)
-		snprintf(name, sizeof name, "%s group %d%s%s, %s scales%s",
+		snprintf(name, sizeof name, "%s group %d%s%s%s, %s scales%s",
 			 quant_name(kind.quant), kind.group,
-			 kind.more & ~KIND_EXTREMES ? " in turns" : "",
+			 kind.more & (KIND_TURNS | KIND_BACK) ? " in turns" : "",
+			 kind.more & KIND_FACTORS ? " factors" : "",
 			 kind.is_asymmetric ? " asymmetric" : "",
 			 dtype_name(kind.scale_type), extremes);
 	return name;
@@ -461,6 +472,15 @@ static const int32_t *order_of(struct kernel_test *kt, const struct weight *w)
 	return order;
 }
 
+/* x (rows, K) times the factors of w's inputs, or by their inverse, which is exact. */
+static void multiply_inputs(const struct weight *w, bool is_inverse, float *x, size_t rows)
+{
+	for (size_t i = 0; w->in_scale && i < rows * (size_t)w->k; i++) {
+		float factor = w->in_scale[i % (size_t)w->k];
+		x[i] *= is_inverse ? 1 / factor : factor;
+	}
+}
+
 static float bf16_of(float x)
 {
 	uint32_t bits;
@@ -492,9 +512,11 @@ const float *kernel_linear_round(struct kernel_test *kt, const struct weight *w,
 	if (is_bf16)
 		round_bf16(out, n, w->k <= 512);
 	const int32_t *order = order_of(kt, w);
+	multiply_inputs(w, false, out, rows);
 	for (size_t r = 0; r < rows && !is_bf16; r++)
 		round_blocks(out + r * (size_t)w->k, (size_t)w->k,
 			     w->k <= 512 ? 127 * 128 : 127, order);
+	multiply_inputs(w, true, out, rows);
 	return out;
 }
 

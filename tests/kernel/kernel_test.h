@@ -101,6 +101,7 @@ enum {
 	KIND_EXTREMES = 1, /* row 2, see above */
 	KIND_TURNS = 2,    /* integers: inputs take their groups in turns, not in runs */
 	KIND_BACK = 4,     /* in turns, from the last group to the first */
+	KIND_FACTORS = 8,  /* integers: each input has a factor, a power of two */
 };
 struct weight kernel_weight(struct kernel_test *kt, struct weight_kind kind, int32_t n,
 			    int32_t k);

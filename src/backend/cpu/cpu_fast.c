@@ -30,7 +30,8 @@ struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w)
 	if (p)
 		return (struct cpu_way){
 			.path = CPU_PATH_PANEL, .planes = w->k <= FINE_K ? 2 : 1,
-			.is_halved = cpu_form_sub(p->form) == 16, .order = p->order};
+			.is_halved = cpu_form_sub(p->form) == 16, .order = p->order,
+			.in_scale = w->in_scale};
 	if (!weight_is_dense(w) || w->pitch)
 		return (struct cpu_way){.planes = 1};
 	switch (w->quant) {
@@ -58,7 +59,8 @@ void cpu_fast_prepare(const struct backend *b, struct cpu_way way, int32_t k,
 {
 	const struct cpu_isa *isa = isa_of(b);
 	if (way.path == CPU_PATH_PANEL) {
-		struct cpu_rounding r = {k, way.planes, way.is_halved, way.order};
+		struct cpu_rounding r = {k, way.planes, way.is_halved, way.order,
+					   way.in_scale};
 		isa->quantize(&r, x, n_x, tile);
 		return;
 	}

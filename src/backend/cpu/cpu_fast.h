@@ -23,7 +23,8 @@ struct cpu_way {
 	int planes;             /* 1, or 2: rounded inputs are a sum of two planes, which
 				 * take two places of a tile */
 	bool is_halved;         /* CPU_PATH_PANEL: see struct cpu_rounding */
-	const int32_t *order;
+	const int32_t *order;   /* CPU_PATH_PANEL: see struct cpu_rounding */
+	const float *in_scale;  /* the same */
 };
 
 /* The way in which this backend multiplies w. Weights of the same way share prepared
@@ -32,7 +33,8 @@ struct cpu_way cpu_way_of(const struct backend *b, const struct weight *w);
 static inline bool cpu_way_is_same(struct cpu_way v, struct cpu_way w)
 {
 	return v.path == w.path && v.number == w.number && v.planes == w.planes &&
-	       v.is_halved == w.is_halved && v.order == w.order;
+	       v.is_halved == w.is_halved && v.order == w.order &&
+	       v.in_scale == w.in_scale;
 }
 
 /* Divides n inputs into tiles of nearly equal size. */

@@ -91,6 +91,7 @@ struct cpu_rounding {
 	int planes; /* 1, or 2 for twice the bits: see cpu_isa.quantize */
 	bool is_halved; /* the tile stores sums of 16 columns, not of 32 */
 	const int32_t *order; /* (K): column order as in struct cpu_panels, or NULL */
+	const float *in_scale; /* (K): factor of each element before it is rounded, or NULL */
 };
 
 /* Contiguous tiles of inputs. */

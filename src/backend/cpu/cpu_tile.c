@@ -150,7 +150,7 @@ static void (*const fast[QUANT_COUNT])(const struct weight *w, int32_t row, int3
 void cpu_tile_decode(const struct weight *w, int32_t row, int32_t k0, int32_t k1,
 		     float *out)
 {
-	int has_order = w->quant == QUANT_INT4 && w->group_of;
+	int has_order = w->quant == QUANT_INT4 && (w->group_of || w->in_scale);
 	if (fast[w->quant] && weight_is_dense(w) && !has_order && !w->source)
 		fast[w->quant](w, row, k0, k1, out);
 	else

@@ -79,10 +79,10 @@ struct hip_landing {
 	size_t at, n_bytes;
 };
 
-/* An order of inputs: struct weight.order. */
+/* A word of each input: struct weight.order or in_scale. */
 struct hip_order {
-	int32_t *host;     /* (k) malloc'ed */
-	const int32_t *on; /* (k) device */
+	void *host;     /* (k) malloc'ed */
+	const void *on; /* (k) device */
 	int32_t k;
 };
 

@@ -151,11 +151,10 @@ static void look_at(struct hip_experts *x, const struct experts *ex)
 		      is_like(ex->shared_down, down) && ex->shared_gate->n == up->n;
 }
 
-/* True if an expert's columns are sorted: kernels of experts sort no inputs. */
-static bool is_sorted(const struct experts *ex)
+/* True if w's inputs have to be changed first, which kernels of experts do not do. */
+static bool changes_inputs(const struct weight *w)
 {
-	return ex->shared_gate &&
-	       (ex->shared_gate->order || ex->shared_up->order || ex->shared_down->order);
+	return w->order || w->in_scale;
 }
 
 enum status hip_load_experts(struct backend *b, struct experts *out, struct fail *fail)
@@ -170,10 +169,13 @@ enum status hip_load_experts(struct backend *b, struct experts *out, struct fail
 		if (planned != OK)
 			return planned;
 	}
-	if (is_sorted(out))
+	if (out->shared_gate && (changes_inputs(out->shared_gate) ||
+				 changes_inputs(out->shared_up) ||
+				 changes_inputs(out->shared_down)))
 		return fail_at(fail, E_UNSUPPORTED, "model", "a shared expert: the HIP backend "
 			       "reads no groups of inputs in another order (desc_act, actorder) "
-			       "there: set backend to cpu");
+			       "and no factors of inputs (pre_quant_scale) there: set backend to "
+			       "cpu");
 	look_at(x, out);
 	enum status st = upload_table(h, out, x);
 	return st == OK ? OK : fail_set(fail, st, "%.100s: experts: %s", h->base.device,

@@ -4,30 +4,33 @@
  * unquantized (in a gated delta net: qkv and z in int4, a and b in bf16). Each format
  * gets its own launch, so that each keeps its fast kernel, except pairs of linear_pairs.def.
  *
- * Where loading has sorted a weight's columns (weight.order), its inputs are sorted first.
+ * Where loading has sorted a weight's columns (weight.order), its inputs are sorted first. Where
+ * they have factors (weight.in_scale), they are multiplied first. No file has both.
  */
 #include "backend/hip/hip_linear.h"
 
 #include "base/alloc.h"
 #include "kernels/rows/sort_inputs.h"
 
-/* --- inputs in another order ---------------------------------------------------------- */
+/* --- inputs in another order, or with factors ----------------------------------------- */
 
-/* y (n_tok, K) = x with the columns of w. */
-static enum status sort_inputs(struct hip *h, const struct weight *w, const void *x,
-			       int32_t n_tok, void *y)
+/* y (n_tok, K) = x with the columns of w, or with its factors. */
+static enum status change_inputs(struct hip *h, const struct weight *w, const void *x,
+				 int32_t n_tok, void *y)
 {
-	const int32_t *order = w->order;
+	const void *by = w->order ? (const void *)w->order : w->in_scale;
+	struct hip_kernel kernel = w->order ? PLAIN("sort_inputs_kernel")
+					    : PLAIN("scale_inputs_kernel");
 	int32_t k = w->k;
 	struct hip_grid g = {DIV_UP(k, SORT_INPUTS_THREADS * SORT_INPUTS_EACH),
 			     DIV_UP(n_tok, SORT_INPUTS_TOK), SORT_INPUTS_THREADS, 0};
-	return LAUNCH(h, PLAIN("sort_inputs_kernel"), g, ARG(n_tok), ARG(k), ARG(x), ARG(order),
-		      ARG(y));
+	return LAUNCH(h, kernel, g, ARG(n_tok), ARG(k), ARG(x), ARG(by), ARG(y));
 }
 
-/* a, whose weights have one order: its inputs are sorted into work memory, as many tokens at once
- * as have room. Pieces are about equal, so that none is so short that other kernels take it. */
-static enum status in_order(struct hip *h, const struct linear_args *a)
+/* a, whose weights have one order or the same factors: its inputs go changed into work memory,
+ * as many tokens at once as have room. Pieces are about equal, so that none is so short that
+ * other kernels take it. */
+static enum status changed(struct hip *h, const struct linear_args *a)
 {
 	const struct weight *w = a->out[0].w;
 	size_t row = (size_t)w->k * dtype_bytes(DTYPE_F16);
@@ -40,7 +43,7 @@ static enum status in_order(struct hip *h, const struct linear_args *a)
 	part.x = h->work;
 	for (int32_t t = 0; st == OK && (t < a->n_tok || t == 0); t += MAX(each, 1)) {
 		part.n_tok = MIN(each, a->n_tok - t);
-		st = sort_inputs(h, w, (const char *)a->x + (size_t)t * row, part.n_tok, h->work);
+		st = change_inputs(h, w, (const char *)a->x + (size_t)t * row, part.n_tok, h->work);
 		if (st == OK)
 			st = hip_linear_alike(&h->base, &part);
 		for (int i = 0; i < part.n_out; i++)
@@ -51,10 +54,11 @@ static enum status in_order(struct hip *h, const struct linear_args *a)
 	return st;
 }
 
-/* a, whose weights have one format and one order. */
+/* a, whose weights have one format, and one order or the same factors. */
 static enum status alike(struct backend *b, const struct linear_args *a)
 {
-	return a->out[0].w->order ? in_order(hip_of(b), a) : hip_linear_alike(b, a);
+	const struct weight *w = a->out[0].w;
+	return w->order || w->in_scale ? changed(hip_of(b), a) : hip_linear_alike(b, a);
 }
 
 /* --- several formats ------------------------------------------------------------------ */
@@ -63,7 +67,8 @@ static enum status alike(struct backend *b, const struct linear_args *a)
  * with f32 scales has no fast kernel. */
 static bool is_alike(const struct weight *a, const struct weight *b)
 {
-	if (a->quant != b->quant || a->group != b->group || a->order != b->order)
+	if (a->quant != b->quant || a->group != b->group || a->order != b->order ||
+	    a->in_scale != b->in_scale)
 		return false;
 	return a->quant != QUANT_INT4 ||
 	       (!a->zero_points == !b->zero_points &&

@@ -164,12 +164,12 @@ enum status hip_weight_make(struct hip *h, struct weight_plan *p)
 
 /* --- loading ---------------------------------------------------------------------------- */
 
-/* Puts a copy of an order on the device, into h->orders[0]. Weights that read one input often share
- * its order: they get one address, and one pass over the input serves them. o_proj is loaded
- * between q_proj and k_proj, so two orders are kept. */
-static enum status put_order(struct hip *h, const int32_t *order, int32_t k)
+/* Puts a copy of an order, or of factors, on the device, into h->orders[0]. Weights that read one
+ * input often share them: they get one address, and one pass over the input serves them. o_proj is
+ * loaded between q_proj and k_proj, so two are kept. */
+static enum status put_order(struct hip *h, const void *order, int32_t k)
 {
-	size_t n_bytes = (size_t)k * sizeof *order;
+	size_t n_bytes = (size_t)k * sizeof(int32_t);
 	struct hip_order *last = &h->orders[1];
 	for (size_t i = 0; i < ARRAY_LEN(h->orders); i++) {
 		struct hip_order found = h->orders[i];
@@ -208,6 +208,15 @@ static enum status take_order(struct hip *h, const struct weight *w, struct weig
 	return st;
 }
 
+/* Puts the factors of w's inputs on the device. The inputs are multiplied by them before each
+ * product (hip_linear_parts.c). */
+static enum status take_in_scale(struct hip *h, const struct weight *w, struct weight_plan *p)
+{
+	enum status st = put_order(h, w->in_scale, w->k);
+	p->to.in_scale = h->orders[0].on;
+	return st;
+}
+
 static enum status upload(struct hip *h, struct weight_plan *p, struct weight *out)
 {
 	const void **at[HIP_WEIGHT_ARRAYS] = {&out->q, &out->scales, &out->zero_points};
@@ -235,12 +244,18 @@ enum status hip_load_weight(struct backend *b, const struct weight *host,
 		return fail_at(fail, E_UNSUPPORTED, name, "%s: in experts, routers and kv_b_proj "
 			       "the HIP backend reads no groups of inputs in another order "
 			       "(desc_act, actorder): set backend to cpu", name);
+	if (host->in_scale && (host->is_expert || host->keeps_rows || host->is_table))
+		return fail_at(fail, E_UNSUPPORTED, name, "%s: in experts, routers and kv_b_proj "
+			       "the HIP backend reads no factors of inputs (pre_quant_scale): set "
+			       "backend to cpu", name);
 	if (host->is_expert && b->expert_bytes)
 		return hip_slots_weight(h, host, out, fail);
 	struct weight_plan p = hip_weight_plan(host);
 	enum status st = host->group_of ? take_order(h, host, &p, fail) : OK;
 	if (st == E_UNSUPPORTED)
 		return st;
+	if (st == OK && host->in_scale)
+		st = take_in_scale(h, host, &p);
 	st = st == OK ? upload(h, &p, out) : st;
 	return st == OK ? OK : fail_set(fail, st, "%.100s: %.200s: %s", h->base.device, name,
 					h->failure);

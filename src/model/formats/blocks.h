@@ -73,6 +73,8 @@ struct weight {
 	double global_scale;     /* NVFP4: factor of all scales; NVFP4_BLOCK: 0 means 1 */
 	const int32_t *order;    /* HIP, on the device: input of each column (K), where loading has
 				  * sorted columns by group (hip_weight.c); or NULL: in order */
+	const float *in_scale;   /* ModelOpt: factor of each input (K), decoding multiplies by it.
+				  * HIP: on the device. NULL: all are 1 */
 	int32_t row_step;        /* distance of W's rows in rows of q; 0 means 1 */
 	int32_t k_step;          /* distance of a row's elements in q; 0 means 1. If set,
 				  * row_step counts elements too */

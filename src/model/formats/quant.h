@@ -16,6 +16,7 @@ enum quant_stored {
 	STORED_STREAM, /* compressed-tensors: `bits` for each integer, without gaps */
 	STORED_GPTQ,   /* GPTQ: like STORED_STREAM, but along the inputs */
 	STORED_WORDS,  /* Quark: eight integers a word */
+	STORED_PAIRS,  /* ModelOpt: the integers of two outputs a byte */
 	STORED_E2M3,   /* MXFP6: four numbers in three bytes */
 	STORED_E3M2,
 };
@@ -25,7 +26,8 @@ struct quant_choice {
 	bool is_packed;     /* false: a plain tensor; the other fields are unused */
 	enum quant quant;
 	bool is_asymmetric; /* INT4, INT8: has stored zero points */
-	int32_t group;      /* inputs per scale; 0: one scale per row */
+	int32_t group;      /* inputs per scale; 0: one scale per row, or, with STORED_PAIRS, as
+			     * many scales as the file has */
 	int32_t group_n;    /* FP8 in blocks: outputs per scale; 0: one scale for the tensor, or
 			     * one for each output. STORED_BYTES in blocks: the same */
 	int32_t zero_step;  /* GPTQ: as in struct weight */

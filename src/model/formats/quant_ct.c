@@ -8,6 +8,7 @@
  *   X.weight_zero_point  I32 (ceil(N/p), K/G)  p rows a word; asymmetric only
  *   X.weight_shape       I64 (2)               N, K
  *   X.weight_g_idx       I32 (K)               group of each input; absent: k / G
+ *   X.pre_quant_scale    F32 (K)               ModelOpt: factor of each input; may be absent
  *
  * Integers and zero points are stored with 8 added (128 for eight bits): the signed value
  * v of -8..7 is nibble v+8. The weight is (nibble - zero) * scale, with zero = 8 in a
@@ -18,6 +19,33 @@
 #include "model/formats/quant.h"
 
 #include "base/alloc.h"
+
+/* Inputs per scale. */
+static int32_t group_of(const struct quant_want *w)
+{
+	const struct tensor *t = quant_find(w, "weight_scale");
+	if (w->choice.group)
+		return w->choice.group;
+	if (w->choice.stored != STORED_PAIRS || !t || t->n_dims != 2 || t->dim[1] < 1 ||
+	    t->dim[1] > w->k)
+		return w->k;
+	return w->k / (int32_t)t->dim[1];
+}
+
+/* The factors of the inputs, which quant_made_codes.c has checked but for their number. */
+static enum status find_in_scale(const struct quant_want *w, const float **out, struct fail *fail)
+{
+	const struct tensor *t = w->choice.stored == STORED_PAIRS
+					 ? quant_find(w, "pre_quant_scale") : NULL;
+	*out = t ? t->data : NULL;
+	if (t && w->part && w->part->n_experts)
+		return fail_at(fail, E_UNSUPPORTED, t->name, "%s: tensor %s: experts in one tensor "
+			       "with factors of their inputs are not supported", t->file, t->name);
+	if (!t || (t->dtype == DTYPE_F32 && t->n_bytes == (size_t)w->k * sizeof(float)))
+		return OK;
+	return fail_set(fail, E_FORMAT, "%s: tensor %s is not a factor for each of %d inputs",
+			t->file, t->name, w->k);
+}
 
 static enum status check_groups(const struct quant_want *w, int32_t group,
 				struct fail *fail)
@@ -52,10 +80,11 @@ enum status quant_ct_open(const struct quant_want *w, struct weight *out,
 			  struct fail *fail)
 {
 	static const enum dtype words[] = {DTYPE_I32, DTYPE_COUNT};
-	int32_t group = w->choice.group ? w->choice.group : w->k;
+	int32_t group = group_of(w);
 	int32_t per_word = 32 / quant_bits(w->choice.quant);
 	const struct tensor *q, *scale, *zero = NULL;
-	const int32_t *group_of = NULL;
+	const int32_t *groups = NULL;
+	const float *in_scale = NULL;
 	enum status st = check_groups(w, group, fail);
 	if (st == OK)
 		st = check_shape(w, fail);
@@ -69,15 +98,18 @@ enum status quant_ct_open(const struct quant_want *w, struct weight *out,
 		st = quant_tensor(w, "weight_zero_point",
 				  DIV_UP(w->n, per_word), w->k / group,
 				  words, &zero, fail);
+	if (st == OK && w->choice.stored != STORED_PAIRS)
+		st = quant_groups(w, "weight_g_idx", group, &groups, fail);
 	if (st == OK)
-		st = quant_groups(w, "weight_g_idx", group, &group_of, fail);
+		st = find_in_scale(w, &in_scale, fail);
 	if (st != OK)
 		return st;
 	*out = (struct weight){.quant = w->choice.quant, .n = w->n, .k = w->k,
 			       .group = group, .q = q->data,
 			       .scales = scale->data, .scale_type = scale->dtype,
 			       .zero_points = zero ? zero->data : NULL,
-			       .group_of = group_of, .name = q->name};
+			       .group_of = groups, .in_scale = in_scale,
+			       .name = q->name};
 	return OK;
 }
 

@@ -16,14 +16,19 @@
  *   Quark    4 bits: X.weight I32 (K, N/8), eight outputs a word, in AWQ's order or in their
  *            own; X.weight_scale (K/G, N); X.weight_zero_point I32 (K/G, N/8). int4 is two's
  *            complement, uint4 is not. Becomes AWQ4.
+ *   ModelOpt W4A16_AWQ, W4A8_AWQ: X.weight U8 (N/2, K), output 2i in the low bits and 2i + 1 above,
+ *            in two's complement; X.weight_scale (N, K/G); X.pre_quant_scale (K): a factor of each
+ *            input, where the norm in front is not multiplied by it. Becomes INT4.
  *   MXFP6    X.weight_packed or X.weight U8 (N, 3K/4), six bits a number, the first in the
  *            lowest; X.weight_scale U8 (N, K/32). Every such number is one of e4m3, so this
  *            becomes FP8 with groups of 32.
  *   MXFP8    X.weight F8_E4M3 (N, K), X.weight_scale U8 or F8_E8M0: powers of two, which become
  *            numbers in bfloat16.
  *
- * Sources: the packages compressed-tensors 0.20, amd-quark 0.13 and auto-round 0.16 for Python.
+ * Sources: the packages compressed-tensors 0.20, amd-quark 0.13, auto-round 0.16 and
+ * nvidia-modelopt 0.47 for Python.
  */
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -341,6 +346,66 @@ static enum status make_quark(const struct made *m, const struct tensor *t,
 	return OK;
 }
 
+/* --- ModelOpt's pairs ---------------------------------------------------------------- */
+
+/* Rows [begin, end) of bytes, each of two outputs. */
+static void pair_rows(void *arg, int begin, int end)
+{
+	struct codes *x = arg;
+	const uint8_t *q = x->from;
+	for (int64_t row = begin; row < end; row++)
+		for (int64_t k = 0; k < x->k; k++) {
+			uint32_t two = q[row * x->k + k] ^ 0x88u;
+			put_code(x->to, 4, 2 * row * x->k + k, two & 15);
+			put_code(x->to, 4, (2 * row + 1) * x->k + k, two >> 4);
+		}
+}
+
+/* Make the factors of the inputs float32, as products read them. */
+static enum status pair_inputs(const struct made *m, int64_t k)
+{
+	static const char suffix[] = "pre_quant_scale";
+	const struct tensor *t;
+	if (!quant_has(m->ts, m->name, suffix))
+		return OK;
+	enum status st = made_find(m, suffix, k, quant_floats, &t);
+	if (st != OK)
+		return st;
+	float *to = tensors_alloc(m->ts, (size_t)k * sizeof *to);
+	for (int64_t i = 0; i < k; i++) {
+		to[i] = blocks_float(t->data, t->dtype, (size_t)i);
+		if (!(to[i] > 0) || !isfinite(to[i]))
+			return fail_set(m->fail, E_FORMAT, "%s: tensor %s has the factor %g at "
+					"%lld, and factors of inputs are above 0: quantize the "
+					"model again", t->file, t->name, (double)to[i],
+					(long long)i);
+	}
+	made_replace(m, t, suffix, DTYPE_F32, 1, k, to, (size_t)k * sizeof *to);
+	return OK;
+}
+
+static enum status make_pairs(const struct made *m, const struct tensor *t,
+			      const struct quant_choice *c)
+{
+	struct codes x = {.from = t->data, .n = 2 * t->dim[0], .k = t->dim[1], .to_bits = 4};
+	const struct tensor *scale;
+	if (t->n_dims != 2 || !made_is_shape(x.n, x.k, 8))
+		return made_bad_shape(m, x.n, x.k);
+	int64_t groups = c->group ? x.k / c->group : 0;
+	enum status st = made_find(m, "weight_scale", groups * x.n, quant_floats, &scale);
+	if (st == OK)
+		st = pair_inputs(m, x.k);
+	if (st != OK)
+		return st;
+	/* W4A8 has a factor for rounding inputs and weights to FP8, which are not rounded here. */
+	(void)quant_has(m->ts, m->name, "weight_scale_2");
+	size_t n_bytes = (size_t)(x.n * x.k / 2);
+	x.to = tensors_alloc(m->ts, n_bytes);
+	pool_for(m->pool, (int)t->dim[0], 16, pair_rows, &x);
+	made_replace(m, t, "weight_packed", DTYPE_I32, x.n, x.k / 8, x.to, n_bytes);
+	return OK;
+}
+
 /* --- microscaling ------------------------------------------------------------------- */
 
 /* The e4m3 byte of a six-bit number with `fraction` bits of fraction: exact for both of MXFP6's
@@ -426,6 +491,7 @@ enum status made_codes(const struct made *m, const struct tensor *t,
 	case STORED_STREAM: return t->dtype == DTYPE_I32 ? make_stream(m, t, c) : OK;
 	case STORED_GPTQ: return t->dtype == DTYPE_I32 ? make_gptq(m, t, c) : OK;
 	case STORED_WORDS: return t->dtype == DTYPE_I32 ? make_quark(m, t, c) : OK;
+	case STORED_PAIRS: return t->dtype == DTYPE_U8 ? make_pairs(m, t, c) : OK;
 	case STORED_E2M3:
 	case STORED_E3M2: return t->dtype == DTYPE_U8 ? make_sixes(m, t, c) : OK;
 	case STORED_SO: break;

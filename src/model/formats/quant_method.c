@@ -153,13 +153,27 @@ static enum status read_fp8(const json_t *config, struct quant_choice *out,
 	return st;
 }
 
+/* ModelOpt's int4. config.json often lacks the size of groups, which the scales show. */
+static enum status read_modelopt_int4(const json_t *config, struct quant_choice *out,
+				      struct fail *fail)
+{
+	const json_t *zero = jsonfile_get(config, "has_zero_point");
+	out->quant = QUANT_INT4;
+	out->stored = STORED_PAIRS;
+	if (json_is_true(zero))
+		return quant_refuse(fail, "has_zero_point", zero);
+	if (!jsonfile_get(config, "group_size"))
+		return OK;
+	return read_int(config, "group_size", 8, 1 << 20, false, &out->group, fail);
+}
+
 /* ModelOpt. With MIXED_PRECISION, quant_own.c reads the settings of each layer. */
 static enum status read_modelopt(const json_t *config, struct quant_choice *out,
 				 struct fail *fail)
 {
 	enum status st = need_word(config, "quant_algo", "NVFP4 W4A16_NVFP4 FP8 "
-				   "FP8_PER_CHANNEL_PER_TOKEN FP8_PB_WO MXFP8 MIXED_PRECISION",
-				   false, fail);
+				   "FP8_PER_CHANNEL_PER_TOKEN FP8_PB_WO MXFP8 "
+				   "W4A16_AWQ W4A8_AWQ MIXED_PRECISION", false, fail);
 	if (st != OK)
 		return st;
 	const char *algo = json_string_value(jsonfile_get(config, "quant_algo"));
@@ -169,6 +183,8 @@ static enum status read_modelopt(const json_t *config, struct quant_choice *out,
 		quant_groups_of_32(out);
 	if (strcasecmp(algo, "FP8_PB_WO") == 0)
 		out->group = out->group_n = 128;
+	if (strncasecmp(algo, "W4A16_AWQ", 9) == 0 || strncasecmp(algo, "W4A8_AWQ", 8) == 0)
+		return read_modelopt_int4(config, out, fail);
 	if (!strstr(algo, "NVFP4") && !strstr(algo, "nvfp4"))
 		return OK;
 	out->quant = QUANT_NVFP4;

@@ -49,6 +49,8 @@ void weight_decode_part(const struct weight *w, int32_t row, int32_t k0, int32_t
 		quant_made_decode(w, row, k0, k1, out);
 	else
 		formats[w->quant].decode(w, row, k0, k1, out);
+	for (int32_t k = k0; w->in_scale && k < k1; k++)
+		out[k - k0] *= w->in_scale[k];
 }
 
 void weight_decode(const struct weight *w, int32_t n0, int32_t n1, float *out)
@@ -96,6 +98,8 @@ size_t weight_bytes(const struct weight *w)
 		total += DIV_UP(n, per_word) * n_groups * sizeof(uint32_t);
 	if (w->group_of || w->order)
 		total += k * sizeof *w->group_of;
+	if (w->in_scale)
+		total += k * sizeof *w->in_scale;
 	return total;
 }
 

@@ -293,6 +293,40 @@ static void test_order(void)
 	backend_destroy(b);
 }
 
+/* Weights with the same factors of their inputs share them, and what has no kernels for that is
+ * refused. */
+static void test_factors(void)
+{
+	enum { N = 4, K = 32 };
+	struct backend *b = create(NULL);
+	uint32_t q[N * K / 8] = {0};
+	float scales[N] = {1, 1, 1, 1}, factors[2][K], back[K];
+	for (int i = 0; i < K; i++)
+		factors[0][i] = factors[1][i] = (float)(i + 1);
+	struct fail fail = {0};
+	struct weight a, w, host = {.quant = QUANT_INT4, .n = N, .k = K, .group = K, .q = q,
+				    .scales = scales, .scale_type = DTYPE_F32,
+				    .in_scale = factors[0], .name = "layer.3.weight"};
+	must(b->ops->load_weight(b, &host, &w, &fail));
+	host.in_scale = factors[1];
+	must(b->ops->load_weight(b, &host, &a, &fail));
+	ok(a.in_scale == w.in_scale && w.in_scale != factors[0], "two weights share their factors");
+	must(b->ops->download(b, back, w.in_scale, sizeof back));
+	must(b->ops->sync(b, NULL));
+	is_int(memcmp(back, factors[0], sizeof back), 0, "which are on the device");
+	factors[1][5] = 0.5f;
+	must(b->ops->load_weight(b, &host, &a, &fail));
+	ok(a.in_scale != w.in_scale, "others have another address");
+	struct experts shared = {.n = 1, .gate = &host, .up = &host, .down = &host,
+				 .shared_gate = &a, .shared_up = &a, .shared_down = &a};
+	is_int(b->ops->load_experts(b, &shared, &fail), E_UNSUPPORTED, "a shared expert");
+	host.is_expert = true;
+	is_int(b->ops->load_weight(b, &host, &w, &fail), E_UNSUPPORTED, "experts with factors");
+	ok(strstr(fail.text, "layer.3.weight") && strstr(fail.text, "pre_quant_scale"),
+	   "are refused by name: %s", fail.text);
+	backend_destroy(b);
+}
+
 /* Formats that quant.def calls REPACKED become another, and only those do. */
 static void test_repacked(void)
 {
@@ -865,6 +899,7 @@ int main(void)
 	test_grid_limits();
 	test_weights();
 	test_order();
+	test_factors();
 	test_repacked();
 	test_narrow();
 	test_nan();

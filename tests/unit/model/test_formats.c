@@ -195,6 +195,7 @@ static void test_shared(struct tensors *ts)
 #define ASYM ",\"symmetric\":false"
 #define GPTQ(bits, group, format) "{\"quant_method\":\"gptq\",\"bits\":" bits \
 	",\"group_size\":" group ",\"checkpoint_format\":\"" format "\"}"
+#define MODELOPT(algo) "{\"quant_method\":\"modelopt\",\"quant_algo\":\"" algo "\""
 static const char llmint8[] = "{\"quant_method\":\"bitsandbytes\",\"load_in_8bit\":true}";
 static const char bytes[] = CT("int-quantized", "8", "int", ROW);
 static const char mxfp8[] = CT("mxfp8-quantized", "8", "float", GROUP("32"));
@@ -237,13 +238,15 @@ static const struct {
 	{"mxfp6_quark", 6, 96, QUANT_FP8, 0, QUARK("fp6_e3m2", "32", "reorder")},
 	{"fp8_group", 9, 48, QUANT_FP8, 0, CT("float-quantized", "8", "float", GROUP("16"))},
 	{"fp8_modelopt", 9, 160, QUANT_FP8, 0,
-	 "{\"quant_method\":\"modelopt\",\"quant_algo\":\"FP8_PB_WO\"}"},
+	 MODELOPT("FP8_PB_WO") "}"},
 	{"gptq_2", 16, 48, QUANT_GPTQ4, 0, GPTQ("2", "16", "gptq")},
 	{"gptq_3", 32, 96, QUANT_GPTQ4, 0, GPTQ("3", "32", "gptq_v2")},
 	{"gptq_6", 16, 96, QUANT_GPTQ8, 0, GPTQ("6", "32", "gptq")},
 	{"quark_int4", 16, 48, QUANT_AWQ4, 0, QUARK("int4", "16", "reorder")},
 	{"quark_uint4", 16, 48, QUANT_AWQ4, 0, QUARK("uint4", "16", "reorder")},
 	{"quark_order", 8, 32, QUANT_AWQ4, 0, QUARK("int4", "16", "order")},
+	{"modelopt_int4", 10, 48, QUANT_INT4, 0, MODELOPT("W4A16_AWQ") ",\"group_size\":16}"},
+	{"modelopt_folded", 10, 64, QUANT_INT4, 0, MODELOPT("W4A8_AWQ") "}"},
 };
 
 static void check_made(const struct tensors *ts, const struct quant_scheme *scheme,

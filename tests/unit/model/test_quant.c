@@ -204,6 +204,18 @@ static void test_special(void)
 					  {"weight_scale", "F8_E8M0", 15, 1, 1}};
 	check(&mxfp4, few_scales, 2, 16, 32, E_FORMAT, "x.weight_scale has the shape (15, 1)");
 	check(&mxfp4, few_scales, 2, 16, 48, E_UNSUPPORTED, "x: 48 inputs");
+	/* The last three parts: more factors than inputs, too few, and of another type. */
+	const struct quant_choice pairs = {.is_packed = true, .quant = QUANT_INT4,
+					   .stored = STORED_PAIRS};
+	const char *says = "x.pre_quant_scale is not a factor for each of 32 inputs";
+	for (int i = 0; i < 3; i++) {
+		const struct part bad[] = {
+			{"weight_packed", "I32", 12, 4, 4}, {"weight_scale", "F32", 12, 2, 4},
+			{"pre_quant_scale", i == 2 ? "BF16" : "F32", i == 0 ? 33 : i == 1 ? 31 : 32,
+			 0, i == 2 ? 2 : 4}};
+		check(&pairs, bad, 2, 12, 32, OK, "");
+		check(&pairs, bad, 3, 12, 32, E_FORMAT, says);
+	}
 	const struct part plain = {"weight", "F16", 16, 32, 2};
 	for (enum quant q = 0; q < QUANT_COUNT; q++) {
 		struct quant_choice c = {.is_packed = true, .quant = q};

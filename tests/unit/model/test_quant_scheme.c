@@ -266,6 +266,8 @@ static const struct {
 	 "{\"dtype\":\"fp4\",\"qscheme\":\"per_group\",\"group_size\":16},"
 	 "{\"dtype\":\"fp8_e4m3\",\"qscheme\":\"per_tensor\"}]}}", "nvfp4 16"},
 	{MODELOPT "\"FP8_PB_WO\"}", "fp8 128x128"}, {MODELOPT "\"MXFP8\"}", "fp8 1x32"},
+	{MODELOPT "\"W4A16_AWQ\",\"group_size\":128,\"has_zero_point\":false}", "128"},
+	{MODELOPT "\"w4a8_awq\"}", "row"},
 	{MODELOPT "\"FP8_PER_CHANNEL_PER_TOKEN\"}", "fp8 row"},
 	{MODELOPT "\"W4A16_NVFP4\",\"group_size\":16}", "nvfp4 16"},
 	{"{\"quant_method\":\"gptq\",\"bits\":3,\"group_size\":32}", "gptq4 32+1"},
@@ -391,11 +393,13 @@ static const struct {
 	{"{\"quant_method\":\"fp8\",\"weight_block_size\":[0,128]}",
 	 "weight_block_size"},
 	{"{\"quant_method\":\"modelopt\"}", "quant_algo"},
-	{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8_AWQ\"}", "quant_algo"},
+	{MODELOPT "\"NVFP4_AWQ\"}", "quant_algo"},
+	{MODELOPT "\"W4A16_AWQ\",\"has_zero_point\":true}", "has_zero_point"},
+	{MODELOPT "\"W4A16_AWQ\",\"group_size\":4}", "group_size"},
 	{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\","
 	 "\"group_size\":32}", "group_size"},
 	{MODELOPT "\"MIXED_PRECISION\",\"quantized_layers\":{\"a.b\":{\"quant_algo\":"
-	 "\"W4A8_AWQ\"}}}", "quant_algo"},
+	 "\"NVFP4_AWQ\"}}}", "quant_algo"},
 	{MODELOPT "\"FP8\",\"kv_cache_quant_algo\":8}", "kv_cache_quant_algo"},
 	{"{\"quant_method\":\"compressed-tensors\",\"format\":"
 	 "\"marlin-24\"," ONE(GROUP32) "}", "format"},

@@ -112,6 +112,15 @@ VINLINE void place(const int8_t *q, int n_x, int32_t *out)
 		out[i * n_x] = word[i];
 }
 
+/* Block b of x with its columns in order and multiplied by their factors. */
+static void change_block(const struct cpu_rounding *r, const float *x, int32_t b, float *out)
+{
+	for (int32_t i = 0; i < CPU_BLOCK; i++) {
+		int32_t at = b * CPU_BLOCK + i, from = r->order ? r->order[at] : at;
+		out[i] = x[from] * (r->in_scale ? r->in_scale[from] : 1);
+	}
+}
+
 /* n_x: places in the tile; a second plane goes to the next place. */
 VINLINE void quantize_row(const struct cpu_rounding *r, const float *x, int planes,
 			  int n_sub, int n_x, int32_t *out)
@@ -119,10 +128,11 @@ VINLINE void quantize_row(const struct cpu_rounding *r, const float *x, int plan
 	const float steps = planes == 2 ? 127 * 128 : 127;
 	for (int32_t b = 0; b < r->k / CPU_BLOCK; b++) {
 		const float *in = x + b * CPU_BLOCK;
-		float gathered[CPU_BLOCK];
-		for (int i = 0; r->order && i < CPU_BLOCK; i++)
-			gathered[i] = x[r->order[b * CPU_BLOCK + i]];
-		in = r->order ? gathered : in;
+		float changed[CPU_BLOCK];
+		if (r->order || r->in_scale) {
+			change_block(r, x, b, changed);
+			in = changed;
+		}
 		int8_t q[2][CPU_BLOCK] = {{0}};
 		int32_t bits = largest(in), sum[2][2] = {{0}};
 		float most, scale = 0;
