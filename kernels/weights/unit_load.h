@@ -84,9 +84,10 @@ DEVICE void unit_load_grid(const uint8_t *p, int32_t c, unit_raw *r)
 	}
 }
 
-/* Load chunk c of the block of 256 at p. */
+/* Load chunk c of the block of 256 at p. A tile takes unit u alone, the others every unit. */
 template <int format, bool IS_TILE>
-DEVICE void unit_load256(const uint8_t *p, uint32_t c, unit_beside *beside, unit_raw *r)
+DEVICE void unit_load256(const uint8_t *p, uint32_t c, uint32_t u, unit_beside *beside,
+			 unit_raw *r)
 {
 	const uint8_t *block = unit_part(p, beside, &unit_beside::row);
 	if constexpr (format == WEIGHT_Q4_K || format == WEIGHT_Q5_K) {
@@ -99,13 +100,15 @@ DEVICE void unit_load256(const uint8_t *p, uint32_t c, unit_beside *beside, unit
 		if constexpr (format == WEIGHT_Q5_K)
 			r->more = load_global<u32x4>(unit_piece(p + c % 2 * 16, beside) + 16);
 	} else if constexpr (format == WEIGHT_Q6_K) {
-		const uint8_t *s = p + c / 4 * 8 + c % 4;
+		const uint8_t *s = p + c / 4 * 8 + c % 4 + (IS_TILE ? 4 * u : 0);
 		s = unit_part(s, beside, &unit_beside::byte) + 192;
 		r->q = unit_load_even<IS_TILE>(unit_piece(p + 16 * c, beside));
 		r->more = unit_load_even<IS_TILE>(
 			unit_piece(p + c / 4 * 32 + c % 2 * 16, beside) + 128);
-		r->head[0] = load_global<uint8_t>(s) | (uint32_t)load_global<uint8_t>(s + 4) << 8 |
-			     bytes2(block + 208) << 16;
+		/* In registers of their own: what joins them would wait for the loads. */
+		r->head[0] = load_global<uint8_t>(s);
+		r->head[1] = IS_TILE ? r->head[0] : load_global<uint8_t>(s + 4);
+		r->head[2] = bytes2(block + 208);
 	} else if constexpr (format == WEIGHT_Q2_K) {
 		const uint8_t *s = unit_part(p + c / 2 * 8, beside, &unit_beside::row);
 		r->q = unit_load_even<IS_TILE>(unit_piece(p + 16 * c, beside) + 16);
@@ -145,7 +148,8 @@ DEVICE void unit_load(const unit_row &row, const unit_weight &w, const unit_spot
 		if constexpr (block_weights(format) == 32)
 			unit_load32<format, IS_TILE>(unit_part(p, beside, &unit_beside::row), r);
 		else
-			unit_load256<format, IS_TILE>(p, (uint32_t)chunk % EACH, beside, r);
+			unit_load256<format, IS_TILE>(p, (uint32_t)chunk % EACH,
+						      (uint32_t)spot.unit, beside, r);
 	} else if constexpr (format < WEIGHT_INT4) {
 		const uint8_t *p = unit_piece(row.q + (size_t)chunk * 32, beside);
 		r->q = unit_load16<IS_TILE>(p);

@@ -116,8 +116,8 @@ DEVICE void unit_scale256(const unit_raw &r, uint32_t c, uint32_t more, uint32_t
 		*scale = d * unit_six_bits(r, sub, 0);
 		*min = f16_to_f32((uint16_t)(r.head[0] >> 16)) * unit_six_bits(r, sub, 1);
 	} else if constexpr (format == WEIGHT_Q6_K) {
-		d = f16_to_f32((uint16_t)(r.head[0] >> 16));
-		*scale = d * (float)signed8(r.head[0] >> u * 8);
+		uint32_t s = u ? r.head[1] : r.head[0];
+		*scale = f16_to_f32((uint16_t)r.head[2]) * (float)signed8(s);
 	} else if constexpr (format == WEIGHT_TQ2_0) {
 		*scale = d;
 	} else if constexpr (format == WEIGHT_Q2_K) {
