@@ -336,7 +336,9 @@ const char *reel_hear(struct reel *r,
 		while (!fault && avcodec_receive_frame(r->ear, f) >= 0)
 			fault = reel_mix(r, f, emit);
 	}
-	return fault || !r->ear || r->rate ? fault : "has sound that cannot be decoded";
+	if (fault || !r->ear || r->rate || r->sounds.n == 0)
+		return fault;
+	return "has sound that cannot be decoded";
 }
 
 /* --- its frames -------------------------------------------------------------------------- */

@@ -51,7 +51,8 @@ def test_sounds(t, d):
                 for i in range(10)]
         worst = max(abs(a - b) for a, b in zip(loud, want["loud"]))
         t.ok(worst < 1e-4, name + ": as loud as PyAV has it, tenth by tenth", worst)
-    t.equal(hear("h264.mp4"), (0, [], ""), "a film without sound")
+    for name in "h264.mp4", "film-mute.mkv":
+        t.equal(hear(name), (0, [], ""), name + ": without sound")
     t.ok("none of the codecs" in hear("film-ac3.mkv")[2], "a codec that is not read")
 
 
@@ -159,7 +160,7 @@ def test_cache(t, d):
 def test_refused(t, d):
     talk = raw("film-talk.mkv")
     for part, words in ((film(raw("film-ac3.mkv")), "has sound in none of the codecs"),
-                        (film(raw("film-slow.mkv")), "")):
+                        (film(raw("film-slow.mkv")), ""), (film(raw("film-mute.mkv")), "")):
         a = chat(d, user(part), max_tokens=1, **HEAR)
         t.ok(a.status == (400 if words else 200) and words in a.body.decode(), words or "good",
              a.body)
