@@ -178,10 +178,10 @@ static enum status video_helper_wait(struct video_helper *h, const _Atomic bool 
 		int64_t begin = clock_now_us(&clock_monotonic);
 		int ready = poll(&p, 1, LOOK_MS);
 		h->left_us -= clock_now_us(&clock_monotonic) - begin;
-		if (ready > 0)
-			return OK;
 		if (is_gone && atomic_load(is_gone))
 			return fail_default(fail, E_CANCELLED);
+		if (ready > 0)
+			return OK;
 		if (h->left_us <= 0)
 			return video_helper_late(fail);
 	}

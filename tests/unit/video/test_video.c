@@ -164,6 +164,12 @@ static void test_lies_of_sound(void)
 		ok(n == 0 && st == (i == 1 ? OK : E_INVAL), "behind it: %s", fail.text);
 		video_close(v);
 	}
+	static const _Atomic bool gone = true;
+	if (ok(video_open((struct str){(const char *)&sent, sizeof sent}, true, &limits, NULL, &v,
+			  &fail) == OK, "a film"))
+		ok(video_hear(v, &gone, x, 8, &n, &fail) == E_CANCELLED && n == 0,
+		   "nobody waits for what is there");
+	video_close(v);
 	sent.first.n = 0;
 	ok(video_open((struct str){(const char *)&sent, sizeof sent}, true, &limits, NULL, &v,
 		      &fail) == OK && video_found(v)->rate == 0, "no sound");
