@@ -60,7 +60,7 @@ static const char *why_not(const struct graph *g, const struct lora_module *o)
 		return "it is no part of the text model's layers";
 	return "this model's files have no linear layer of that name that takes adapters "
 	       "(projections of attention and of recurrent layers, gate_proj, up_proj and "
-	       "down_proj of dense feed-forward parts)";
+	       "down_proj of dense feed-forward parts and of routed experts)";
 }
 
 static enum status match_one(const struct graph *g, const struct lora *l, struct fail *fail)
