@@ -105,11 +105,21 @@ struct id_set {
 	struct strmap map;
 };
 
-static enum status check_one(const struct batch_lines *l, const char *endpoint,
+/* A model that is no string is a fault of this request alone. */
+static bool is_for_another(const struct batch_rules *rules, const struct batch_line *line)
+{
+	const json_t *model = json_object_get(json_object_get(line->tree, "body"), "model");
+	if (!rules->is_one || (model && !json_is_string(model)))
+		return false;
+	return !rules->is_one(rules->ctx, rules->model,
+			      model ? json_read_view(model) : (struct str){0});
+}
+
+static enum status check_one(const struct batch_lines *l, const struct batch_rules *rules,
 			     struct id_set *ids, struct fault_list *faults, struct fail *fail)
 {
 	struct batch_line line;
-	enum status st = batch_check_line(l, endpoint, &line, fail);
+	enum status st = batch_check_line(l, rules->endpoint, &line, fail);
 	if (st == E_NOMEM)
 		return st;
 	if (st != OK) {
@@ -120,6 +130,10 @@ static enum status check_one(const struct batch_lines *l, const char *endpoint,
 	if (strmap_get(&ids->map, line.custom_id, &before)) {
 		fail_at(fail, E_INVAL, "custom_id", "line %u has the same custom_id", before);
 		add_fault(faults, l->line, "duplicate_custom_id", fail);
+	} else if (is_for_another(rules, &line)) {
+		fail_at(fail, E_INVAL, "body.model", "the batch is for the model that its first "
+			"request names: send requests for another model as a batch of their own");
+		add_fault(faults, l->line, "mismatched_model", fail);
 	} else {
 		strmap_put(&ids->map, arena_str(&ids->arena, line.custom_id), (uint32_t)l->line);
 	}
@@ -153,7 +167,7 @@ enum status batch_check_file(int fd, const struct batch_rules *rules, int *out_n
 	while (st == OK && !*rules->is_over && faults.n < MAX_FAULTS &&
 	       *out_n <= rules->max_lines && batch_lines_next(&lines)) {
 		++*out_n;
-		st = check_one(&lines, rules->endpoint, &ids, &faults, fail);
+		st = check_one(&lines, rules, &ids, &faults, fail);
 	}
 	if (st == OK && lines.why)
 		st = fail_set(fail, E_IO, "a batch's file cannot be read: %s",

@@ -25,6 +25,10 @@ struct batch_rules {
 	int max_lines;
 	size_t max_bytes;            /* of a line */
 	const _Atomic bool *is_over; /* stop early */
+	struct str model;            /* the batch's: no line names another */
+	bool (*is_one)(void *ctx, struct str a, struct str b); /* do both names, or none, mean one
+								* model? NULL: there is one */
+	void *ctx;                   /* of is_one */
 };
 /* Reads the whole file. *out_faults: a JSON list of what is wrong, or NULL; the caller frees it.
  * *out_n: its requests. E_IO, E_NOMEM: it cannot be read now. */

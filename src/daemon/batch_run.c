@@ -566,8 +566,9 @@ static enum status refuse_batch(struct batch_run *r, const struct batch *b, cons
 
 static enum status validate(struct batch_run *r, struct batch *b, struct fail *fail)
 {
-	const struct batch_rules rules = {b->endpoint, r->o.max_lines, r->o.max_line_bytes,
-					  &r->is_stopping};
+	const struct batch_rules rules = {
+		b->endpoint, r->o.max_lines, r->o.max_line_bytes, &r->is_stopping,
+		str_of(b->model), r->o.is_one, r->o.ctx};
 	struct batch_file input;
 	struct fail why;
 	int fd;

@@ -20,6 +20,8 @@ struct batch_run_opts {
 	struct sched *sched; /* NULL: it computes nothing, validates, and ends what is over */
 	struct batch_store *store;
 	struct batch_whose whose; /* the batches of this model */
+	bool (*is_one)(void *ctx, struct str a, struct str b); /* struct batch_rules.is_one */
+	void *ctx;                                             /* of is_one */
 	int n_at_once; /* requests */
 	int max_lines; /* of a batch's file */
 	size_t max_line_bytes;

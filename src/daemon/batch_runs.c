@@ -49,6 +49,13 @@ static void free_gone(void *arg)
 
 static void on_freed(void *arg) { (void)arg; }
 
+/* batch_rules.is_one */
+static bool is_one(void *ctx, struct str a, struct str b)
+{
+	const struct batch_runs *of = ctx;
+	return fleet_find(of->o.fleet, a) == fleet_find(of->o.fleet, b);
+}
+
 /* batch_whose.is_own */
 static bool is_own(void *ctx, const char *model)
 {
@@ -67,6 +74,7 @@ static void start_closer(struct batch_runs *b)
 {
 	const struct batch_run_opts o = {
 		.store = b->o.store, .whose = {is_nobodys, b},
+		.is_one = is_one, .ctx = b,
 		.max_lines = (int)b->o.config->batch_requests,
 		.max_line_bytes = (size_t)b->o.config->max_body};
 	struct fail fail;
@@ -85,7 +93,7 @@ void batch_runs_set(struct batch_runs *b, int i, const struct api *api, struct s
 {
 	const struct batch_run_opts o = {
 		.api = api, .sched = sched, .store = b->o.store,
-		.whose = {is_own, &b->models[i]},
+		.whose = {is_own, &b->models[i]}, .is_one = is_one, .ctx = b,
 		.n_at_once = (int)b->o.models->all[i]->max_seqs,
 		.max_lines = (int)b->o.config->batch_requests,
 		.max_line_bytes = (size_t)b->o.config->max_body};

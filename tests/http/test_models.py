@@ -168,7 +168,13 @@ def batch(t, d):
     """A batch is for the model that its first line names."""
     lines = [json.dumps({"custom_id": str(i), "method": "POST", "url": "/v1/completions",
                          "body": {"prompt": [1, 2], "max_tokens": 2, "model": m}})
-             for i, m in enumerate(["b", "tiny"])]
+             for i, m in enumerate(["b", "b", "tiny"])]
+    mixed = make_batch(d, lines).json
+    wait_for("its end", lambda: d.get("/v1/batches/" + mixed["id"]).json["status"] == "failed")
+    faults = d.get("/v1/batches/" + mixed["id"]).json["errors"]["data"]
+    t.equal([(f["code"], f["line"], f["param"]) for f in faults],
+            [("mismatched_model", 3, "body.model")], "and no line names another")
+    lines.pop()
     made = make_batch(d, lines).json
     t.equal(made["model"], "b", "a batch tells its model")
     a = make_batch(d, [lines[0].replace('"b"', '"%s"' % ("b" * 128))])
@@ -183,8 +189,8 @@ def batch(t, d):
     path = "/v1/batches/" + made["id"]
     wait_for("the batch", lambda: d.get(path).json["status"] == "completed")
     end = d.get(path).json
-    t.equal((end["request_counts"]["completed"], end["request_counts"]["failed"]), (1, 1),
-            "its requests are computed, and one for another model fails")
+    t.equal((end["request_counts"]["completed"], end["request_counts"]["failed"]), (2, 0),
+            "its requests are computed")
     t.equal(d.metrics()["batches_open"], 0, "/metrics: none is open")
 
 

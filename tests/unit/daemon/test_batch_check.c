@@ -133,10 +133,48 @@ static void test_file(void)
 	buf_deinit(&text);
 }
 
+/* Names that begin with the same letter mean one model, and so do names of none and "a". */
+static bool is_one(void *ctx, struct str a, struct str b)
+{
+	(void)ctx;
+	return (a.n ? a.p[0] : 'a') == (b.n ? b.p[0] : 'a');
+}
+
+static void test_models(void)
+{
+	static const atomic_bool is_over;
+	static const struct {
+		const char *model, *body;
+		bool is_fault;
+	} rows[] = {
+		{"b", "{\"model\":\"b\"}", false}, {"b", "{\"model\":\"b-alias\"}", false},
+		{"b", "{\"model\":\"c\"}", true},  {"b", "{}", true},
+		{"", "{}", false},                   {"", "{\"model\":\"a\"}", false},
+		{"", "{\"model\":\"c\"}", true},   {"b", "{\"model\":3}", false},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct buf text = {0};
+		char *faults;
+		int n;
+		buf_addf(&text, "{" HEAD ",\"body\":%s}\n", rows[i].body);
+		int fd = file_of(buf_str(&text));
+		const struct batch_rules rules = {CHAT, 100, 1000, &is_over, str_of(rows[i].model),
+						  is_one, NULL};
+		ok(batch_check_file(fd, &rules, &n, &faults, &fail) == OK &&
+			   (faults && strstr(faults, "\"mismatched_model\"")) == rows[i].is_fault,
+		   "a batch for \"%s\" and a request with %s: %s", rows[i].model, rows[i].body,
+		   faults ? faults : "");
+		free(faults);
+		close(fd);
+		buf_deinit(&text);
+	}
+}
+
 int main(void)
 {
 	test_lines();
 	test_cuts();
 	test_file();
+	test_models();
 	return tap_done();
 }
