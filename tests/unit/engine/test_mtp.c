@@ -449,8 +449,9 @@ static void answer_on(struct engine *e, struct engine_seq *s, struct answer *a)
 	struct engine_slice slice = {.seq = s, .tokens = tokens, .n = 1 + g.n_out,
 				     .n_logits = 1 + g.n_out, .n_draft = g.n_out};
 	is_int(engine_step(e, &slice, 1, NULL), OK, "a step with %d drafts", g.n_out);
-	while (take(e, a, n_right) == tokens[1 + n_right] && n_right < g.n_out)
-		n_right++;
+	int32_t best = take(e, a, 0);
+	while (n_right < g.n_out && best == tokens[1 + n_right])
+		best = take(e, a, ++n_right);
 	engine_seq_confirm(e, s, tokens + 1, n_right);
 	a->n_drafted += g.n_out;
 	a->n_right += n_right;
