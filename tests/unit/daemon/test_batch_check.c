@@ -117,7 +117,8 @@ static void test_file(void)
 	for (int i = 0; i < 30; i++)
 		buf_add_z(&text, LINE("{}") "\n");
 	int fd = file_of(buf_str(&text));
-	const struct batch_rules rules = {CHAT, 100, 1000, &is_over};
+	const struct batch_rules rules = {.endpoint = CHAT, .max_lines = 100,
+					  .max_bytes = 1000, .is_over = &is_over};
 	ok(batch_check_file(fd, &rules, &n, &faults, &fail) == OK, "a file is read");
 	ok(faults && strstr(faults, "\"line\":21}]") && !strstr(faults, "\"line\":22"),
 	   "the first twenty faults are told: %.60s", faults ? faults : "");
