@@ -143,7 +143,7 @@ static bool is_one(void *ctx, struct str a, struct str b)
 
 static void test_models(void)
 {
-	static const atomic_bool is_over;
+	static atomic_bool is_over;
 	static const struct {
 		const char *model, *body;
 		bool is_fault;
